@@ -1,0 +1,63 @@
+"""A construction: a program, how a task enters it, how its answer is read, and the algorithm that it must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from .arithmetic import Arithmetic, Array
+from .dense import dense_steps
+from .layout import Size
+from .program import Program
+from .task import Task, TaskClass
+from .tokens import Tokens
+
+Steps = Iterable[tuple[str, Tokens]]
+
+
+@dataclass(frozen=True)
+class Construction:
+    """One explicit construction at given sizes.
+
+    Attributes:
+        theorem: id, wing.module with hyphens.
+        sizes: the sizes it was built for, by their letters in the theory.
+        program: the exact weights.
+        encode: task -> tokens.
+        decode: (label, tokens) after each layer -> the answer, one array.
+        reference: the classical algorithm over the same arithmetic; same shape as the answer.
+        task_class: which tasks it is stated for.
+        assumptions: what is taken as given: declared primitives, public quantities.
+        source: theorem number and origin.
+    """
+
+    theorem: str
+    sizes: Mapping[str, Size]
+    program: Program
+    encode: Callable[[Task, Arithmetic], Tokens]
+    decode: Callable[[Steps, Arithmetic], Array]
+    reference: Callable[[Task, Arithmetic], Array]
+    task_class: TaskClass
+    assumptions: tuple[str, ...]
+    source: str
+
+    def outputs(self, task: Task, arithmetic: Arithmetic, *, faithful: bool = False) -> Array:
+        """The program's answer on a task: fused evaluation, or (faithful) whole matrices.
+
+        Raises:
+            BadInput: the task is not in the class, or has another number of states than the construction.
+        """
+        self.task_class.require(task)
+        tokens = self.encode(task, arithmetic)
+        run = dense_steps(self.program, tokens, arithmetic) if faithful else self.program.steps(tokens, arithmetic)
+        return self.decode(run, arithmetic)
+
+
+def last(steps: Steps) -> Tokens:
+    """The tokens after the last layer."""
+    tokens = None
+    for _, tokens in steps:  # noqa: B007
+        pass
+    if tokens is None:
+        raise ValueError("a program without layers has no last step")
+    return tokens

@@ -1,0 +1,140 @@
+"""Arithmetic over numpy object arrays: any scalar type, in particular polynomials with integer coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from flint import Ordering, fmpz_mpoly_ctx
+
+from .arithmetic import Array, Exact
+from .errors import Unsupported
+
+
+class ObjectArithmetic:
+    """Matrices as numpy arrays of Python objects with `+` and `*`; `scalar` makes an entry from an exact number."""
+
+    def __init__(self, name: str, scalar: Callable[[Any], Any]) -> None:
+        self.name = name
+        self.scalar = scalar
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def matrix(self, rows: Sequence[Sequence[Exact]], shape: tuple[int, int] | None = None) -> Array:
+        height, width = shape or (len(rows), len(rows[0]))
+        out = np.empty((height, width), dtype=object)
+        for i, row in enumerate(rows):
+            for j, x in enumerate(row):
+                out[i, j] = self.scalar(x)
+        return out
+
+    def one_hot(self, indices: Sequence[int], size: int) -> Array:
+        out = self._zeros(size, len(indices))
+        for t, i in enumerate(indices):
+            if i >= 0:
+                out[i, t] = self.scalar(1)
+        return out
+
+    def shape(self, a: Array) -> tuple[int, int]:
+        return a.shape[-2], a.shape[-1]
+
+    def add(self, a: Array, b: Array) -> Array:
+        return a + b
+
+    def negate(self, a: Array) -> Array:
+        return -a
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        if a.shape[-1] == 0:
+            return self._zeros(a.shape[-2], b.shape[-1])
+        return a @ b
+
+    def transpose(self, a: Array) -> Array:
+        return a.T
+
+    def hadamard(self, a: Array, b: Array) -> Array:
+        return a * b
+
+    def scale_columns(self, a: Array, scores: Array) -> Array:
+        return a * scores
+
+    def dots(self, a: Array, b: Array) -> Array:
+        return (a * b).sum(axis=0, keepdims=True)
+
+    def columns(self, a: Array, start: int, stop: int) -> Array:
+        return a[:, start:stop]
+
+    def rows(self, a: Array, start: int, stop: int) -> Array:
+        return a[start:stop]
+
+    def stack(self, blocks: Sequence[Sequence[Array]]) -> Array:
+        return np.block([list(line) for line in blocks])
+
+    def select(self, a: Array, indices: Sequence[int]) -> Array:
+        return a[:, list(indices)]
+
+    def embed(self, a: Array, start: int, total: int) -> Array:
+        out = self._zeros(a.shape[0], total)
+        out[:, start : start + a.shape[1]] = a
+        return out
+
+    def add_columns(self, a: Array, start: int, b: Array) -> Array:
+        out = a.copy()
+        out[:, start : start + b.shape[1]] += b
+        return out
+
+    def recip_0(self, a: Array) -> Array:
+        return self._entrywise(a, self._recip_0)
+
+    def rsqrt_0(self, a: Array) -> Array:
+        return self._entrywise(a, self._rsqrt_0)
+
+    def nonzero(self, a: Array) -> list[bool]:
+        return [bool(x != 0) for x in a.ravel()]
+
+    def _zeros(self, height: int, width: int) -> Array:
+        out = np.empty((height, width), dtype=object)
+        out[...] = self.scalar(0)
+        return out
+
+    def _entrywise(self, a: Array, function: Callable[[Any], Any]) -> Array:
+        out = np.empty_like(a)
+        for index, x in np.ndenumerate(a):
+            out[index] = function(x)
+        return out
+
+    def _recip_0(self, x: Any) -> Any:
+        raise Unsupported(f"{self.name}: no reciprocal")
+
+    def _rsqrt_0(self, x: Any) -> Any:
+        raise Unsupported(f"{self.name}: no square root")
+
+
+class Polynomials(ObjectArithmetic):
+    """Z[names], by FLINT's `fmpz_mpoly`: canonical forms, so equality is decided.
+
+    A polynomial is neither zero nor invertible for every value of its symbols, so `recip_0` and `nonzero` are refused.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.ring = fmpz_mpoly_ctx.get(list(names) or ["t"], Ordering.degrevlex)
+        self.symbols = dict(zip(names, self.ring.gens(), strict=False))
+        super().__init__(f"Z[{len(names)} symbols]", self.ring.constant)
+
+    def generic(self, name: str, rows: int, columns: int) -> Array:
+        """The matrix of the symbols ``name_i_j``; they must be among the names of the ring."""
+        out = np.empty((rows, columns), dtype=object)
+        for i in range(rows):
+            for j in range(columns):
+                out[i, j] = self.symbols[f"{name}_{i}_{j}"]
+        return out
+
+    def nonzero(self, a: Array) -> list[bool]:
+        raise Unsupported(f"{self.name}: whether a polynomial vanishes depends on its symbols")
+
+
+def symbol_names(**shapes: tuple[int, int]) -> list[str]:
+    """Names ``x_i_j`` for generic matrices of the given shapes, in order."""
+    return [f"{name}_{i}_{j}" for name, (rows, columns) in shapes.items() for i in range(rows) for j in range(columns)]

@@ -1,0 +1,176 @@
+"""Evaluation tasks: a sampled log of transitions, and the classes of tasks that theorems quantify over.
+
+Setting (theory A0): N transitions (S_t, R_t, S'_t) over n states, public discount 0 < g < 1. Counts N_ij, visits N_i,
+P_ij = N_ij / N_i, r_i = (sum of rewards from i) / N_i, A = g P. A terminal successor has value 0: it drops out of its
+row, so P may be sub-stochastic. Every state that can be valued occurs at least once as S_t (full coverage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from flint import fmpq, fmpq_mat
+from numpy.typing import NDArray
+
+from .errors import BadInput
+
+
+def exact_discount(value: object) -> Fraction:
+    """The discount as an exact fraction; a string such as ``"0.9"`` or ``"9/10"`` is read as written.
+
+    Raises:
+        BadInput: not a finite number, or outside the open interval (0, 1).
+    """
+    try:
+        discount = Fraction(value)  # type: ignore[call-overload]
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+        raise BadInput(f"discount: expected a number strictly between 0 and 1, found {value}") from None
+    if not 0 < discount < 1:
+        raise BadInput(f"discount: expected a number strictly between 0 and 1, found {value}")
+    return discount
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A log of transitions over states 0..n-1, with exact rewards and discount.
+
+    Attributes:
+        states: S_t, int64, shape (N,).
+        successors: S'_t, int64, shape (N,); ignored where `terminal`.
+        rewards: R_t as exact rationals (`Fraction` objects), or as floats that stand for their binary value; shape (N,).
+        terminal: whether S'_t is terminal, bool, shape (N,).
+        n: number of states.
+        discount: g.
+        name: where the task comes from, with its seed; recorded with every result.
+
+    Raises:
+        BadInput: shapes differ, no transition, an index out of range, a reward that is not finite, an unvisited state,
+            or a discount outside (0, 1).
+    """
+
+    states: NDArray[np.int64]
+    successors: NDArray[np.int64]
+    rewards: NDArray
+    terminal: NDArray[np.bool_]
+    n: int
+    discount: Fraction
+    name: str = "task"
+
+    def __post_init__(self) -> None:
+        states = np.asarray(self.states)
+        object.__setattr__(self, "states", states)
+        object.__setattr__(self, "successors", np.asarray(self.successors))
+        object.__setattr__(self, "rewards", np.asarray(self.rewards))
+        object.__setattr__(self, "terminal", np.asarray(self.terminal))
+        object.__setattr__(self, "discount", exact_discount(self.discount))
+        if states.ndim != 1 or states.size == 0:
+            raise BadInput(f"{self.name}: expected at least one transition in a flat array, found shape {states.shape}")
+        for field in ("successors", "rewards", "terminal"):
+            shape = getattr(self, field).shape
+            if shape != states.shape:
+                raise BadInput(f"{self.name}: expected {field} of shape {states.shape}, found {shape}")
+        for field in ("states", "successors"):
+            array = getattr(self, field)
+            if array.dtype.kind not in "iu":
+                raise BadInput(f"{self.name}: expected integer {field}, found dtype {array.dtype}")
+        if self.terminal.dtype != np.bool_:
+            raise BadInput(f"{self.name}: expected boolean terminal flags, found dtype {self.terminal.dtype}")
+        going = ~self.terminal
+        for field, array in (("states", states), ("successors", self.successors[going])):
+            if array.size and (array.min() < 0 or array.max() >= self.n):
+                bad = array[(array < 0) | (array >= self.n)][0]
+                raise BadInput(f"{self.name}: expected {field} between 0 and {self.n - 1}, found {bad}")
+        if self.rewards.dtype.kind == "f" and not np.isfinite(self.rewards).all():
+            row = int(np.flatnonzero(~np.isfinite(self.rewards))[0])
+            raise BadInput(f"{self.name}: expected finite rewards, found {self.rewards[row]} in transition {row}")
+        if self.rewards.dtype.kind not in "fiuO":
+            raise BadInput(f"{self.name}: expected numeric rewards, found dtype {self.rewards.dtype}")
+        missing = np.flatnonzero(self.visits == 0)
+        if missing.size:
+            raise BadInput(
+                f"{self.name}: expected every state to start a transition, found none from state {missing[0]}"
+                + (f" (and {missing.size - 1} more)" if missing.size > 1 else "")
+            )
+
+    @property
+    def transitions(self) -> int:
+        """N, the number of transitions."""
+        return int(self.states.size)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """N_ij, int64, shape (n, n); transitions into a terminal successor are in no column."""
+        going = ~self.terminal
+        flat = self.states[going].astype(np.int64) * self.n + self.successors[going]
+        return np.bincount(flat, minlength=self.n * self.n).reshape(self.n, self.n)
+
+    @cached_property
+    def visits(self) -> NDArray[np.int64]:
+        """N_i, int64, shape (n,); terminal transitions count."""
+        return np.bincount(self.states, minlength=self.n)
+
+    @cached_property
+    def exact_rewards(self) -> list[Fraction]:
+        """R_t as exact fractions, length N."""
+        return [Fraction(x) for x in self.rewards.tolist()]
+
+    @cached_property
+    def reward_sums(self) -> list[Fraction]:
+        """sum of R_t over the transitions from each state, exact, length n."""
+        sums = [Fraction(0)] * self.n
+        values, inverse = np.unique(self.rewards, return_inverse=True)
+        # Group by (state, reward value): one exact product per distinct pair instead of one exact sum per transition.
+        pairs, multiplicity = np.unique(self.states.astype(np.int64) * len(values) + inverse, return_counts=True)
+        for pair, times in zip(pairs.tolist(), multiplicity.tolist(), strict=True):
+            state, value = divmod(pair, len(values))
+            sums[state] += Fraction(values[value].item() if hasattr(values[value], "item") else values[value]) * times
+        return sums
+
+    @cached_property
+    def A(self) -> fmpq_mat:
+        """A = g P, exact, shape (n, n): the direct count, no attention involved."""
+        g = fmpq(self.discount.numerator, self.discount.denominator)
+        visits = self.visits.tolist()
+        rows = self.counts.tolist()
+        return fmpq_mat(self.n, self.n, [g * fmpq(c, visits[i]) for i in range(self.n) for c in rows[i]])
+
+    @cached_property
+    def r(self) -> fmpq_mat:
+        """r, exact, shape (n, 1)."""
+        visits = self.visits.tolist()
+        means = [total / visits[i] for i, total in enumerate(self.reward_sums)]
+        return fmpq_mat(self.n, 1, [fmpq(x.numerator, x.denominator) for x in means])
+
+
+@dataclass(frozen=True)
+class TaskClass:
+    """What a theorem quantifies over, with membership decided in Q.
+
+    Attributes:
+        name: short name, as theorems cite it.
+        statement: one sentence.
+        objection: None for a member, else one sentence that says why the task is not in the class.
+    """
+
+    name: str
+    statement: str
+    objection: Callable[[Task], str | None]
+
+    def require(self, task: Task) -> None:
+        """Raise `BadInput` unless the task is in the class."""
+        reason = self.objection(task)
+        if reason is not None:
+            raise BadInput(f"{task.name}: expected a task of class {self.name} ({self.statement}), found {reason}")
+
+
+def _rows_sum_to_one(task: Task) -> str | None:
+    short = np.flatnonzero(task.counts.sum(axis=1) != task.visits)
+    return f"a terminal successor in row {short[0]}" if short.size else None
+
+
+SUB_STOCHASTIC = TaskClass("sub-stochastic", "full coverage; rows of P sum to at most one", lambda task: None)
+STOCHASTIC = TaskClass("stochastic", "full coverage; rows of P sum to one, no terminal successor", _rows_sum_to_one)
