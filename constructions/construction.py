@@ -28,6 +28,7 @@ class Construction:
         reference: the classical algorithm over the same arithmetic; same shape as the answer.
         task_class: which tasks it is stated for.
         assumptions: what is taken as given: declared primitives, public quantities.
+        answer: the blocks of the answer's rows, as (name, height), for messages.
         source: theorem number and origin.
     """
 
@@ -39,7 +40,16 @@ class Construction:
     reference: Callable[[Task, Arithmetic], Array]
     task_class: TaskClass
     assumptions: tuple[str, ...]
+    answer: tuple[tuple[str, int], ...]
     source: str
+
+    def block_of(self, row: int) -> tuple[str, int]:
+        """The block that a row of the answer lies in, and its index there."""
+        for name, height in self.answer:
+            if row < height:
+                return name, row
+            row -= height
+        return "beyond the answer", row
 
     def outputs(self, task: Task, arithmetic: Arithmetic, *, faithful: bool = False) -> Array:
         """The program's answer on a task: fused evaluation, or (faithful) whole matrices.

@@ -14,12 +14,12 @@ from typing import Any
 import sympy as sp
 
 from .arithmetic import Arithmetic, Array
-from .errors import BadInput, Unsupported
+from .errors import BadInput
 from .layout import Layout, Size, block_matrix
 from .tokens import Span, Tokens
 
 PRIMITIVES = ("recip_0", "rsqrt_0")
-"""The declared token-wise primitives; each is a method of `Arithmetic`."""
+"""The declared token-wise primitives; each is a method of `Arithmetic`, and each maps 0 to 0."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,8 @@ class Tokenwise:
     def steps(self, tokens: Tokens, arithmetic: Arithmetic) -> Iterator[tuple[str, Tokens]]:
         old = tokens.blocks.get((self.span.kind, self.field))
         if old is None:
-            raise Unsupported(f"{self.primitive} of {self.span}.{self.field}: the block is structurally zero")
+            yield self.label, tokens
+            return
         part = tokens.block(self.span, self.field, arithmetic)
         new = getattr(arithmetic, self.primitive)(part)
         if not self.span.whole:

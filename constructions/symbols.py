@@ -96,7 +96,8 @@ class ObjectArithmetic:
 
     def _zeros(self, height: int, width: int) -> Array:
         out = np.empty((height, width), dtype=object)
-        out[...] = self.scalar(0)
+        # fill, not out[...] = x: numpy would take a polynomial for a sequence
+        out.fill(self.scalar(0))
         return out
 
     def _entrywise(self, a: Array, function: Callable[[Any], Any]) -> Array:

@@ -7,6 +7,7 @@ row, so P may be sub-stochastic. Every state that can be valued occurs at least 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,7 @@ from flint import fmpq, fmpq_mat
 from numpy.typing import NDArray
 
 from .errors import BadInput
+from .exact_sums import exact_group_sums
 
 
 def exact_discount(value: object) -> Fraction:
@@ -26,6 +28,10 @@ def exact_discount(value: object) -> Fraction:
         BadInput: not a finite number, or outside the open interval (0, 1).
     """
     try:
+        # A written exponent such as 1e-999999999 would be expanded digit by digit: no discount needs a long one.
+        exponent = re.search(r"[eE][+-]?0*(\d+)", value) if isinstance(value, str) else None
+        if exponent and len(exponent[1]) > 3:
+            raise ValueError
         discount = Fraction(value)  # type: ignore[call-overload]
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
         raise BadInput(f"discount: expected a number strictly between 0 and 1, found {value}") from None
@@ -41,7 +47,7 @@ class Task:
     Attributes:
         states: S_t, int64, shape (N,).
         successors: S'_t, int64, shape (N,); ignored where `terminal`.
-        rewards: R_t as exact rationals (`Fraction` objects), or as floats that stand for their binary value; shape (N,).
+        rewards: R_t exact rationals (`Fraction` objects), or floats that stand for their binary value; shape (N,).
         terminal: whether S'_t is terminal, bool, shape (N,).
         n: number of states.
         discount: g.
@@ -121,14 +127,7 @@ class Task:
     @cached_property
     def reward_sums(self) -> list[Fraction]:
         """sum of R_t over the transitions from each state, exact, length n."""
-        sums = [Fraction(0)] * self.n
-        values, inverse = np.unique(self.rewards, return_inverse=True)
-        # Group by (state, reward value): one exact product per distinct pair instead of one exact sum per transition.
-        pairs, multiplicity = np.unique(self.states.astype(np.int64) * len(values) + inverse, return_counts=True)
-        for pair, times in zip(pairs.tolist(), multiplicity.tolist(), strict=True):
-            state, value = divmod(pair, len(values))
-            sums[state] += Fraction(values[value].item() if hasattr(values[value], "item") else values[value]) * times
-        return sums
+        return exact_group_sums(self.states, self.rewards, self.n)
 
     @cached_property
     def A(self) -> fmpq_mat:

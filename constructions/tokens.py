@@ -79,6 +79,16 @@ class Tokens:
         stop = self.counts[span.kind] if span.stop is None else span.stop
         return arithmetic.columns(array, span.start, stop)
 
+    def read(self, kind: str, field: str, width: int, arithmetic: Arithmetic) -> Array:
+        """A whole block, shape (width, count of the kind), zeros where it is structurally zero.
+
+        Raises:
+            BadInput: no such kind.
+        """
+        count = self.total(kind)
+        array = self.blocks.get((kind, field))
+        return arithmetic.matrix([[0] * count] * width, (width, count)) if array is None else array
+
     def replacing(self, blocks: Mapping[tuple[str, str], Array]) -> Tokens:
         """The same tokens with some blocks set."""
         return Tokens(self.counts, {**self.blocks, **blocks})

@@ -41,12 +41,10 @@ def executor_program(n: Size, depth: Size) -> Program:
 
 def read_values(steps: Steps, n: int, arithmetic: Arithmetic) -> Array:
     """v_0, .., v_L at the queries as rows, shape (L + 1, queries): minus the last coordinate, after each step."""
-    zero = arithmetic.matrix([[0] * n])
-    rows = [zero]
+    rows = [arithmetic.matrix([[0] * n])]
     for label, tokens in steps:
         if label.startswith("step"):
-            answer = tokens.blocks.get(("query", "r"))
-            rows.append(zero if answer is None else arithmetic.negate(answer))
+            rows.append(arithmetic.negate(tokens.read("query", "r", 1, arithmetic)))
     return arithmetic.stack([[row] for row in rows])
 
 
@@ -126,5 +124,6 @@ def _evaluator(
         reference=reference,
         task_class=SUB_STOCHASTIC,
         assumptions=assumptions,
+        answer=(("v at depth", depth + 1),),
         source=f"Thm 4.3, upper half (theory A3): {what}",
     )

@@ -125,13 +125,10 @@ def encoder_program(n: Size, rounds: int, passes: int = 1, balanced: bool = Fals
 
 def read_context(tokens: Tokens, n: int, arithmetic: Arithmetic) -> Array | None:
     """Z_0 = [B; Y; g0'], shape (2n + 1, k); None where k = 0."""
-    k = tokens.counts["source"]
-    if k == 0:
+    if tokens.total("source") == 0:
         return None
-    blocks = [tokens.blocks.get(("source", field)) for field in ("x", "y", "r")]
-    heights = (n, n, 1)
-    zero = [arithmetic.matrix([[0] * k] * height) for height in heights]
-    return arithmetic.stack([[z if block is None else block] for block, z in zip(blocks, zero, strict=True)])
+    fields = (("x", n), ("y", n), ("r", 1))
+    return arithmetic.stack([[tokens.read("source", field, width, arithmetic)] for field, width in fields])
 
 
 def exact_context(task: Task, depth: int) -> fmpq_mat | None:
@@ -225,5 +222,6 @@ def construction(
         reference=reference,
         task_class=SUB_STOCHASTIC,
         assumptions=ASSUMPTIONS + ((BALANCED_ASSUMPTION,) if balanced else ()),
+        answer=(("B", n), ("Y", n), ("g0'", 1)),
         source="Thm 4.3, encoder stage 2 (theory A2)",
     )

@@ -55,7 +55,8 @@ def statistics_program(n: Size) -> Program:
 
 def read_statistics(tokens: Tokens, arithmetic: Arithmetic) -> Array:
     """[A'; r'], shape (n + 1, n): column i is row i of A, then r_i."""
-    return arithmetic.stack([[tokens.blocks["state", "y"]], [tokens.blocks["state", "r"]]])
+    n = tokens.total("state")
+    return arithmetic.stack([[tokens.read("state", "y", n, arithmetic)], [tokens.read("state", "r", 1, arithmetic)]])
 
 
 def counted_statistics(task: Task, arithmetic: Arithmetic) -> Array:
@@ -87,6 +88,7 @@ def construction(n: int) -> Construction:
         reference=counted_statistics,
         task_class=SUB_STOCHASTIC,
         assumptions=ASSUMPTIONS,
+        answer=(("A'", n), ("r'", 1)),
         source="Thm 4.3, encoder stage 1 (theory A1)",
     )
 

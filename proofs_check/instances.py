@@ -1,0 +1,113 @@
+"""Exact instances: a construction run in Q on given tasks must equal its reference, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flint import fmpq_mat
+
+from constructions.construction import Construction
+from constructions.errors import BadInput, Unsupported
+from constructions.exact import RATIONALS
+from constructions.square_roots import SquareRoots
+from constructions.task import Task
+
+from .claim import Finding, Verdict, rational
+from .generic_layer import first_difference
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A construction and a task of its size."""
+
+    construction: Construction
+    task: Task
+
+
+InstanceSource = Callable[[], Sequence[Instance]]
+"""Instances, drawn when they are needed."""
+
+NAMED = "the tasks named in the evidence"
+"""The scope of a claim about instances."""
+
+Run = Callable[[Construction, Task], fmpq_mat | None]
+"""How a construction answers a task in exact numbers; None stands for an answer without tokens."""
+
+
+def in_rationals(construction: Construction, task: Task) -> fmpq_mat | None:
+    """Run over Q."""
+    return construction.outputs(task, RATIONALS)
+
+
+def with_square_roots(construction: Construction, task: Task) -> fmpq_mat:
+    """Run over Q with square roots adjoined as they arise; the answer must come out rational."""
+    answer = construction.outputs(task, SquareRoots())
+    return fmpq_mat(*answer.shape, [x.rational for x in answer.ravel()])
+
+
+def prove_instances(instances: Sequence[Instance], run: Run = in_rationals) -> Finding:
+    """Proved if program and reference agree on every instance; instances are tried smallest first."""
+    ordered = sorted(instances, key=lambda x: (x.task.n, x.task.transitions))
+    tried = []
+    for instance in ordered:
+        where = {"task": instance.task.name, "sizes": dict(instance.construction.sizes)}
+        try:
+            refutation = differ(instance, run)
+        except Unsupported as error:
+            return Finding(Verdict.UNDECIDED, {**where, "missing": str(error)})
+        if refutation is not None:
+            return Finding(Verdict.REFUTED, {**where, **refutation})
+        tried.append({**where, "transitions": instance.task.transitions})
+    return Finding(Verdict.PROVED, {"instances": tried})
+
+
+def differ(instance: Instance, run: Run = in_rationals) -> dict[str, Any] | None:
+    """Where program and reference differ: block, row, column, both values and the log; None where they agree.
+
+    Raises:
+        Unsupported: the arithmetic cannot decide a step of the run.
+    """
+    construction, task = instance.construction, instance.task
+    right = construction.reference(task, RATIONALS)
+    try:
+        left = run(construction, task)
+    except BadInput as error:
+        return {"block": construction.program.name, "failure": f"the program cannot be run: {error}"}
+    if left is None or right is None:
+        if left is right:
+            return None
+        found, expected = ("no token" if x is None else f"{x.ncols()} tokens" for x in (left, right))
+        return {"block": construction.answer[0][0], "found": found, "expected": expected}
+    place = first_difference(left, right)
+    if place is None:
+        return None
+    row, column = place
+    block, inner = construction.block_of(row)
+    inside = [row < m.nrows() and column < m.ncols() for m in (left, right)]
+    return {
+        "block": block,
+        "row": inner,
+        "column": column,
+        "found": rational(left[row, column]) if inside[0] else "nothing",
+        "expected": rational(right[row, column]) if inside[1] else "nothing",
+        "counterexample": log_text(task),
+    }
+
+
+def log_text(task: Task, limit: int = 40) -> dict[str, Any]:
+    """The log of a small task, or its size."""
+    document: dict[str, Any] = {"discount": str(task.discount), "transitions": task.transitions}
+    if task.transitions <= limit:
+        document["log"] = [
+            f"{s} -> {'terminal' if done else t}, reward {x}"
+            for s, t, x, done in zip(
+                task.states.tolist(),
+                task.successors.tolist(),
+                task.exact_rewards,
+                task.terminal.tolist(),
+                strict=True,
+            )
+        ]
+    return document

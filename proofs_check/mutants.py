@@ -1,0 +1,122 @@
+"""Mutants: single changes of a built object, which a certificate must refute (or prove equivalent)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+
+from constructions.dense import DenseHead
+from constructions.errors import BadInput
+from constructions.layers import Forget, Head, Layer, LinearAttention, Release, Repeat, Route, Tokenwise
+from constructions.layout import Layout
+from constructions.program import Program
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A changed object and what was changed: `kind` is sign, selector, route, head, layer, primitive, loop or entry."""
+
+    kind: str
+    text: str
+    subject: Any
+
+
+def program_mutants(program: Program) -> Iterator[Mutant]:
+    """Every single change of a program's heads, routes, primitives, layers and loop bounds that still type-checks."""
+    for kind, text, layers in _mutate_sequence(program.layers, program):
+        try:
+            yield Mutant(kind, text, program.with_layers(layers))
+        except BadInput:
+            continue
+
+
+def _mutate_sequence(layers: tuple[Layer, ...], program: Program) -> Iterator[tuple[str, str, tuple[Layer, ...]]]:
+    for i, layer in enumerate(layers):
+        before, after = layers[:i], layers[i + 1 :]
+        label = getattr(layer, "label", "") or f"layer {i + 1}"
+        yield "layer", f"{label}: layer dropped", before + after
+        for kind, text, changed in _mutate_layer(layer, program):
+            yield kind, f"{label}: {text}", (*before, changed, *after)
+
+
+def _mutate_layer(layer: Layer, program: Program) -> Iterator[tuple[str, str, Layer]]:
+    if isinstance(layer, LinearAttention):
+        for i, head in enumerate(layer.heads):
+            before, after = layer.heads[:i], layer.heads[i + 1 :]
+            yield "head", f"{head} dropped", replace(layer, heads=before + after)
+            for kind, text, changed in _mutate_head(head, program):
+                yield kind, f"{head} {text}", replace(layer, heads=(*before, changed, *after))
+    elif isinstance(layer, Repeat):
+        for change in (-1, 1):
+            yield "loop", f"repeated {layer.times} {'+' if change > 0 else '-'} 1 times", replace_times(layer, change)
+        for kind, text, layers in _mutate_sequence(layer.layers, program):
+            yield kind, text, replace(layer, layers=layers)
+    elif isinstance(layer, Tokenwise):
+        for field in _alike(program.layout, layer.field):
+            yield "selector", f"{layer.primitive} of {field}", replace(layer, field=field)
+    elif isinstance(layer, Release) and layer.gate is not None:
+        for field in _alike(program.layout, layer.gate):
+            yield "selector", f"gate {field}", replace(layer, gate=field)
+    elif isinstance(layer, Forget):
+        for field in layer.keep:
+            yield "selector", f"forget {field} too", replace(layer, keep=tuple(f for f in layer.keep if f != field))
+
+
+def replace_times(layer: Repeat, change: int) -> Repeat:
+    """The loop run `change` more times."""
+    return replace(layer, times=layer.times + change)
+
+
+def _mutate_head(head: Head, program: Program) -> Iterator[tuple[str, str, Head]]:
+    yield "sign", "negated", replace(head, sign=-head.sign)
+    for selector in ("value", "key", "query", "out"):
+        for field in _alike(program.layout, getattr(head, selector)):
+            yield "selector", f"with {selector} {field}", replace(head, **{selector: field})  # type: ignore[arg-type]
+    for i, route in enumerate(head.routes):
+        before, after = head.routes[:i], head.routes[i + 1 :]
+        yield "route", f"without {route}", replace(head, routes=before + after)
+        for changed in _mutate_route(route, program.kinds):
+            yield "route", f"along {changed}", replace(head, routes=(*before, changed, *after))
+
+
+def _mutate_route(route: Route, kinds: tuple[str, ...]) -> Iterator[Route]:
+    yield replace(route, same=not route.same)
+    for end in ("source", "target"):
+        span = getattr(route, end)
+        for kind in kinds:
+            if kind != span.kind:
+                yield replace(route, **{end: replace(span, kind=kind)})
+        if span.stop is not None:
+            for start, stop in ((span.start, span.stop - 1), (span.start, span.stop + 1), (span.start + 1, span.stop)):
+                if stop > start:
+                    yield replace(route, **{end: replace(span, start=start, stop=stop)})
+            yield replace(route, **{end: replace(span, start=0, stop=None)})
+
+
+def _alike(layout: Layout, field: str) -> list[str]:
+    return [other for other in layout if other != field and layout[other] == layout[field]]
+
+
+def entry_mutants(heads: list[DenseHead], layout: Layout) -> Iterator[Mutant]:
+    """Single entries of P, Q and R changed: a non-zero one zeroed, negated, doubled; a zero one next to it set to 1."""
+    for h, head in enumerate(heads):
+        for name in ("P", "Q", "R"):
+            matrix = getattr(head, name)
+            entries = matrix.todok()
+            for (i, j), value in sorted(entries.items()):
+                changes = {"zeroed": 0, "negated": -value, "doubled": 2 * value}
+                for text, new in changes.items():
+                    yield _entry(heads, h, name, {**entries, (i, j): new}, f"[{i}, {j}] {text}")
+                neighbour = (i, (j + 1) % matrix.cols)
+                if neighbour not in entries:
+                    yield _entry(heads, h, name, {**entries, neighbour: 1}, f"[{neighbour[0]}, {neighbour[1]}] set")
+
+
+def _entry(heads: list[DenseHead], h: int, name: str, entries: dict, text: str) -> Mutant:
+    matrix = getattr(heads[h], name)
+    changed = sp.ImmutableSparseMatrix(*matrix.shape, {place: v for place, v in entries.items() if v})
+    subject = [replace(head, **{name: changed}) if i == h else head for i, head in enumerate(heads)]
+    return Mutant("entry", f"head {h + 1}: {name}{text}", subject)

@@ -1,0 +1,1 @@
+"""Certificates of the temporal-difference theorems: one module per theorem, named as in `constructions`."""

@@ -1,0 +1,268 @@
+"""The free algebra of matrices: sums of words in typed letters, with sizes that may be symbols.
+
+Every expression has one normal form (coefficients of words), so an identity without hypotheses is decided by comparing
+dictionaries. A hypothesis is a rewrite rule on adjacent letters, such as W' B -> I; equal normal forms under the rules
+prove the identity wherever the hypotheses hold, at every size.
+
+`FreeAlgebra` is one more `Arithmetic`: running a program over it gives what the built heads do to generic tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+from flint import fmpq, fmpq_mat
+
+from constructions.errors import Unsupported
+from constructions.layout import Size
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A matrix symbol of shape (rows, columns); a symmetric one is its own transpose."""
+
+    name: str
+    rows: Size
+    columns: Size
+    symmetric: bool = False
+
+
+Word = tuple[tuple[Letter, bool], ...]
+"""A product of letters, each with whether it is transposed; the empty word is an identity matrix."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A sum of words, shape (rows, columns); `terms` has no zero coefficient."""
+
+    rows: Size
+    columns: Size
+    terms: Mapping[Word, Fraction]
+
+    @property
+    def T(self) -> Words:
+        """The transpose."""
+        flipped = {
+            tuple((x, not t and not x.symmetric) for x, t in reversed(word)): c for word, c in self.terms.items()
+        }
+        return Words(self.columns, self.rows, flipped)
+
+    def __add__(self, other: Words) -> Words:
+        if (self.rows, self.columns) != (other.rows, other.columns):
+            raise Unsupported(f"free algebra: cannot add {self.shape} and {other.shape}")
+        return Words(self.rows, self.columns, _collect([*self.terms.items(), *other.terms.items()]))
+
+    def __neg__(self) -> Words:
+        return Words(self.rows, self.columns, {word: -c for word, c in self.terms.items()})
+
+    def __sub__(self, other: Words) -> Words:
+        return self + -other
+
+    def __matmul__(self, other: Words) -> Words:
+        if self.columns != other.rows:
+            raise Unsupported(f"free algebra: cannot multiply {self.shape} and {other.shape}")
+        products = [(v + w, c * d) for v, c in self.terms.items() for w, d in other.terms.items()]
+        return Words(self.rows, other.columns, _collect(products))
+
+    @property
+    def shape(self) -> tuple[Size, Size]:
+        return self.rows, self.columns
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        parts = []
+        for word, c in sorted(self.terms.items(), key=lambda item: (len(item[0]), spell(item[0]))):
+            sign = "- " if c < 0 else "+ "
+            parts.append(sign + ("" if abs(c) == 1 else f"{abs(c)} ") + spell(word))
+        text = " ".join(parts)
+        return text[2:] if text.startswith("+ ") else "-" + text[2:]
+
+
+def spell(word: Word) -> str:
+    """A word as text: W' B."""
+    return " ".join(x.name + ("'" if t else "") for x, t in word) or "I"
+
+
+def _collect(items: Sequence[tuple[Word, Fraction]]) -> dict[Word, Fraction]:
+    out: dict[Word, Fraction] = {}
+    for word, c in items:
+        out[word] = out.get(word, Fraction(0)) + c
+    return {word: c for word, c in out.items() if c}
+
+
+def letter(name: str, rows: Size, columns: Size) -> Words:
+    """A generic matrix."""
+    return Words(rows, columns, {((Letter(name, rows, columns), False),): Fraction(1)})
+
+
+def identity(size: Size) -> Words:
+    return Words(size, size, {(): Fraction(1)})
+
+
+def zero(rows: Size, columns: Size) -> Words:
+    return Words(rows, columns, {})
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A hypothesis `left = right`, used from left to right; `left` is a single word. `text` says it to a reader."""
+
+    left: Word
+    right: Words
+    text: str
+
+
+def rule(left: Words, right: Words) -> list[Rule]:
+    """The hypothesis left = right and its transpose, as rewrite rules."""
+    if left.shape != right.shape or list(left.terms.values()) != [1]:
+        raise Unsupported(f"free algebra: expected one word of shape {right.shape} on the left, found {left}")
+    (word,) = left.terms
+    (flipped,) = left.T.terms
+    text = f"{left} = {right}"
+    rules = [Rule(word, right, text)]
+    if flipped != word:
+        rules.append(Rule(flipped, right.T, text))
+    return rules
+
+
+def normal_form(expression: Words, rules: Sequence[Rule], limit: int = 10_000) -> Words:
+    """Rewrite until no rule applies.
+
+    Raises:
+        Unsupported: more than `limit` rewrites (the rules do not terminate).
+    """
+    pending = list(expression.terms.items())
+    done: list[tuple[Word, Fraction]] = []
+    steps = 0
+    while pending:
+        word, c = pending.pop()
+        rewritten = _rewrite_once(word, rules)
+        if rewritten is None:
+            done.append((word, c))
+            continue
+        steps += 1
+        if steps > limit:
+            raise Unsupported(f"free algebra: more than {limit} rewrites of {expression}")
+        pending += [(w, c * d) for w, d in rewritten]
+    return Words(expression.rows, expression.columns, _collect(done))
+
+
+def _rewrite_once(word: Word, rules: Sequence[Rule]) -> list[tuple[Word, Fraction]] | None:
+    for start in range(len(word)):
+        for r in rules:
+            end = start + len(r.left)
+            if word[start:end] == r.left:
+                return [(word[:start] + middle + word[end:], c) for middle, c in r.right.terms.items()]
+    return None
+
+
+def _is_ones(x: Letter) -> bool:
+    return x == next(iter(ones_row(x.columns).terms))[0][0]
+
+
+def _ones(x: Letter, sizes: Mapping[Size, int]) -> fmpq_mat:
+    columns = x.columns if isinstance(x.columns, int) else sizes[x.columns]
+    return fmpq_mat(1, columns, [1] * columns)
+
+
+def evaluate(expression: Words, point: Mapping[str, fmpq_mat], sizes: Mapping[Size, int]) -> fmpq_mat:
+    """The value in Q when letters and sizes are given."""
+    rows, columns = (size if isinstance(size, int) else sizes[size] for size in expression.shape)
+    total = fmpq_mat(rows, columns)
+    for word, c in expression.terms.items():
+        product = fmpq_mat(rows, rows, [int(i == j) for i in range(rows) for j in range(rows)])
+        for x, transposed in word:
+            value = _ones(x, sizes) if _is_ones(x) else point[x.name]
+            product = product * (value.transpose() if transposed else value)
+        total = total + product * fmpq(c.numerator, c.denominator)
+    return total
+
+
+class FreeAlgebra:
+    """An `Arithmetic` of words. What words cannot express raises `Unsupported`; nothing is approximated.
+
+    Along `same` routes a token meets only itself, so scores are scalars of one token: `dots` of two one-row letters is
+    a one-row letter again (their entrywise product), and scaling columns by it is a product with a diagonal letter.
+    """
+
+    name = "free algebra"
+
+    def shape(self, a: Words) -> tuple[Size, Size]:
+        return a.shape
+
+    def add(self, a: Words, b: Words) -> Words:
+        return a + b
+
+    def negate(self, a: Words) -> Words:
+        return -a
+
+    def matmul(self, a: Words, b: Words) -> Words:
+        return a @ b
+
+    def transpose(self, a: Words) -> Words:
+        return a.T
+
+    def dots(self, a: Words, b: Words) -> Words:
+        rows = [row for row in (self._row_letter(a), self._row_letter(b)) if not _is_ones(row)]
+        if not rows:
+            return ones_row(a.columns)
+        return letter(" o ".join(sorted(row.name for row in rows)), 1, a.columns)
+
+    def scale_columns(self, a: Words, scores: Words) -> Words:
+        row = self._row_letter(scores)
+        if _is_ones(row):
+            return a
+        return a @ diagonal(row.name, a.columns)
+
+    def recip_0(self, a: Words) -> Words:
+        row = self._row_letter(a)
+        return letter(f"recip_0({row.name})", 1, a.columns)
+
+    @staticmethod
+    def _row_letter(a: Words) -> Letter:
+        if a.rows == 1 and list(a.terms.values()) == [1]:
+            (word,) = a.terms
+            if len(word) == 1 and not word[0][1]:
+                return word[0][0]
+        raise Unsupported(f"free algebra: expected a row of named scalars, found {a}")
+
+    def __getattr__(self, operation: str) -> Any:
+        raise Unsupported(f"free algebra: no operation {operation} on generic tokens")
+
+
+def diagonal(name: str, size: Size) -> Words:
+    """diag of the row called `name`, as a symmetric letter."""
+    return Words(size, size, {((Letter(f"diag({name})", size, size, symmetric=True), False),): Fraction(1)})
+
+
+def ones_row(columns: Size) -> Words:
+    """The row of ones, a public constant: neutral in `dots`, and known to `evaluate`."""
+    return letter(f"1_{columns}'", 1, columns)
+
+
+def from_sympy(expression: Any) -> Words:
+    """A sympy matrix expression without blocks as words."""
+    if isinstance(expression, sp.MatrixSymbol):
+        return letter(expression.name, *expression.shape)
+    if isinstance(expression, sp.Identity):
+        return identity(expression.shape[0])
+    if isinstance(expression, sp.ZeroMatrix):
+        return zero(*expression.shape)
+    if isinstance(expression, sp.Transpose):
+        return from_sympy(expression.arg).T
+    if isinstance(expression, sp.MatAdd):
+        first, *others = map(from_sympy, expression.args)
+        return sum(others, first)
+    if isinstance(expression, sp.MatMul):
+        coefficient, factors = expression.as_coeff_matrices()
+        first, *others = map(from_sympy, factors)
+        for factor in others:
+            first = first @ factor
+        c = Fraction(int(coefficient.p), int(coefficient.q))
+        return Words(first.rows, first.columns, _collect([(word, c * d) for word, d in first.terms.items()]))
+    raise Unsupported(f"free algebra: no words for {type(expression).__name__} {expression}")
