@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from flint import fmpq
 
 Array = Any
-Exact = int | Fraction
+Exact: TypeAlias = int | Fraction | fmpq
+"""What an exact matrix is made of."""
 
 
 @runtime_checkable

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .arithmetic import Arithmetic, Array
 from .dense import dense_steps
 from .layout import Size
 from .program import Program
-from .task import Task, TaskClass
+from .task import AnyTask, TaskClass
 from .tokens import Tokens
 
 Steps = Iterable[tuple[str, Tokens]]
@@ -35,9 +36,9 @@ class Construction:
     theorem: str
     sizes: Mapping[str, Size]
     program: Program
-    encode: Callable[[Task, Arithmetic], Tokens]
+    encode: Callable[[Any, Arithmetic], Tokens]
     decode: Callable[[Steps, Arithmetic], Array]
-    reference: Callable[[Task, Arithmetic], Array]
+    reference: Callable[[Any, Arithmetic], Array]
     task_class: TaskClass
     assumptions: tuple[str, ...]
     answer: tuple[tuple[str, int], ...]
@@ -51,7 +52,7 @@ class Construction:
             row -= height
         return "beyond the answer", row
 
-    def outputs(self, task: Task, arithmetic: Arithmetic, *, faithful: bool = False) -> Array:
+    def outputs(self, task: AnyTask, arithmetic: Arithmetic, *, faithful: bool = False) -> Array:
         """The program's answer on a task: fused evaluation, or (faithful) whole matrices.
 
         Raises:

@@ -140,8 +140,13 @@ class LinearAttention:
             groups.setdefault((head.value, head.out, head.routes), []).append((head.sign, head.key, head.query))
         return [(*key, terms) for key, terms in groups.items()]
 
-    def describe(self) -> list[str]:
-        return [f"{head!s:<24} {', '.join(map(str, head.routes))}" for head in self.heads]
+    def describe(self) -> list[tuple[str, str]]:
+        """(label, text) a line."""
+        return _labelled(self.label, [f"{head!s:<24} {', '.join(map(str, head.routes))}" for head in self.heads])
+
+
+def _labelled(label: str, texts: list[str]) -> list[tuple[str, str]]:
+    return [(label if i == 0 else "", text) for i, text in enumerate(texts)]
 
 
 def attend(head: Head, route: Route, tokens: Tokens, arithmetic: Arithmetic) -> Array | None:
@@ -194,8 +199,8 @@ class Tokenwise:
             new = arithmetic.stack([[p for p in pieces if arithmetic.shape(p)[1]]])
         yield self.label, tokens.replacing({(self.span.kind, self.field): new})
 
-    def describe(self) -> list[str]:
-        return [f"{self.field} <- {self.primitive}({self.field})".ljust(24) + f" {self.span}"]
+    def describe(self) -> list[tuple[str, str]]:
+        return [(self.label, f"{self.field} <- {self.primitive}({self.field})".ljust(24) + f" {self.span}")]
 
 
 @dataclass(frozen=True)
@@ -214,8 +219,8 @@ class Release:
         kept = [] if gate is None else [i for i, live in enumerate(arithmetic.nonzero(gate)) if live]
         yield self.label, tokens.selected(self.kind, kept, arithmetic)
 
-    def describe(self) -> list[str]:
-        return [f"release {self.kind}" + (f" where {self.gate} = 0" if self.gate else "")]
+    def describe(self) -> list[tuple[str, str]]:
+        return [(self.label, f"release {self.kind}" + (f" where {self.gate} = 0" if self.gate else ""))]
 
 
 @dataclass(frozen=True)
@@ -228,8 +233,8 @@ class Forget:
     def steps(self, tokens: Tokens, arithmetic: Arithmetic) -> Iterator[tuple[str, Tokens]]:
         yield self.label, tokens.narrowed(self.keep)
 
-    def describe(self) -> list[str]:
-        return [f"keep the fields {', '.join(self.keep)} only"]
+    def describe(self) -> list[tuple[str, str]]:
+        return [(self.label, f"keep the fields {', '.join(self.keep)} only")]
 
 
 @dataclass(frozen=True)
@@ -249,9 +254,9 @@ class Repeat:
                 for label, tokens in layer.steps(tokens, arithmetic):  # noqa: B020 (the state is threaded through)
                     yield f"{label} {depth}", tokens
 
-    def describe(self) -> list[str]:
+    def describe(self) -> list[tuple[str, str]]:
         inner = [line for layer in self.layers for line in layer.describe()]
-        return [f"repeat {self.times} times:", *("  " + line for line in inner)]
+        return [("repeat", f"{self.times} times:"), *(("  " + label, text) for label, text in inner)]
 
 
 Layer = LinearAttention | Tokenwise | Release | Forget | Repeat

@@ -82,9 +82,7 @@ class Program:
         """The program as text, a line per head."""
         lines = [f"{self.name}: token {self.layout}, width {self.width}, {self.attention_layers} attention layers"]
         for layer in self.layers:
-            label = getattr(layer, "label", "")
-            for i, line in enumerate(layer.describe()):
-                lines.append(f"  {label if i == 0 else '':<22} {line}")
+            lines += [f"  {label:<22} {line}" for label, line in layer.describe()]
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from flint import fmpq, fmpq_mat
@@ -19,6 +20,9 @@ from numpy.typing import NDArray
 
 from .errors import BadInput
 from .exact_sums import exact_group_sums
+
+SHOWN_TRANSITIONS = 40
+"""A counterexample shows logs up to this length."""
 
 
 def exact_discount(value: object) -> Fraction:
@@ -38,6 +42,20 @@ def exact_discount(value: object) -> Fraction:
     if not 0 < discount < 1:
         raise BadInput(f"discount: expected a number strictly between 0 and 1, found {value}")
     return discount
+
+
+class AnyTask(Protocol):
+    """What every kind of task offers, whatever its theorem: name with seed, size, and a text for counterexamples."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Sizes that order tasks from small to large."""
+
+    def describe(self) -> dict[str, Any]:
+        """The task as a short document, in full where it is small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +125,27 @@ class Task:
         """N, the number of transitions."""
         return int(self.states.size)
 
+    @property
+    def size(self) -> tuple[int, ...]:
+        """(n, N)."""
+        return self.n, self.transitions
+
+    def describe(self) -> dict[str, Any]:
+        """Discount and number of transitions; of a small log every transition."""
+        document: dict[str, Any] = {"discount": str(self.discount), "transitions": self.transitions}
+        if self.transitions <= SHOWN_TRANSITIONS:
+            document["log"] = [
+                f"{s} -> {'terminal' if done else t}, reward {x}"
+                for s, t, x, done in zip(
+                    self.states.tolist(),
+                    self.successors.tolist(),
+                    self.exact_rewards,
+                    self.terminal.tolist(),
+                    strict=True,
+                )
+            ]
+        return document
+
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """N_ij, int64, shape (n, n); transitions into a terminal successor are in no column."""
@@ -157,9 +196,9 @@ class TaskClass:
 
     name: str
     statement: str
-    objection: Callable[[Task], str | None]
+    objection: Callable[[Any], str | None]
 
-    def require(self, task: Task) -> None:
+    def require(self, task: AnyTask) -> None:
         """Raise `BadInput` unless the task is in the class."""
         reason = self.objection(task)
         if reason is not None:

@@ -12,7 +12,7 @@ from constructions.construction import Construction
 from constructions.errors import BadInput, Unsupported
 from constructions.exact import RATIONALS
 from constructions.square_roots import SquareRoots
-from constructions.task import Task
+from constructions.task import AnyTask
 
 from .claim import Finding, Verdict, rational
 from .generic_layer import first_difference
@@ -23,7 +23,7 @@ class Instance:
     """A construction and a task of its size."""
 
     construction: Construction
-    task: Task
+    task: AnyTask
 
 
 InstanceSource = Callable[[], Sequence[Instance]]
@@ -32,16 +32,16 @@ InstanceSource = Callable[[], Sequence[Instance]]
 NAMED = "the tasks named in the evidence"
 """The scope of a claim about instances."""
 
-Run = Callable[[Construction, Task], fmpq_mat | None]
+Run = Callable[[Construction, AnyTask], fmpq_mat | None]
 """How a construction answers a task in exact numbers; None stands for an answer without tokens."""
 
 
-def in_rationals(construction: Construction, task: Task) -> fmpq_mat | None:
+def in_rationals(construction: Construction, task: AnyTask) -> fmpq_mat | None:
     """Run over Q."""
     return construction.outputs(task, RATIONALS)
 
 
-def with_square_roots(construction: Construction, task: Task) -> fmpq_mat:
+def with_square_roots(construction: Construction, task: AnyTask) -> fmpq_mat:
     """Run over Q with square roots adjoined as they arise; the answer must come out rational."""
     answer = construction.outputs(task, SquareRoots())
     return fmpq_mat(*answer.shape, [x.rational for x in answer.ravel()])
@@ -49,7 +49,7 @@ def with_square_roots(construction: Construction, task: Task) -> fmpq_mat:
 
 def prove_instances(instances: Sequence[Instance], run: Run = in_rationals) -> Finding:
     """Proved if program and reference agree on every instance; instances are tried smallest first."""
-    ordered = sorted(instances, key=lambda x: (x.task.n, x.task.transitions))
+    ordered = sorted(instances, key=lambda x: x.task.size)
     tried = []
     for instance in ordered:
         where = {"task": instance.task.name, "sizes": dict(instance.construction.sizes)}
@@ -59,7 +59,7 @@ def prove_instances(instances: Sequence[Instance], run: Run = in_rationals) -> F
             return Finding(Verdict.UNDECIDED, {**where, "missing": str(error)})
         if refutation is not None:
             return Finding(Verdict.REFUTED, {**where, **refutation})
-        tried.append({**where, "transitions": instance.task.transitions})
+        tried.append({**where, "size": list(instance.task.size)})
     return Finding(Verdict.PROVED, {"instances": tried})
 
 
@@ -92,22 +92,5 @@ def differ(instance: Instance, run: Run = in_rationals) -> dict[str, Any] | None
         "column": column,
         "found": rational(left[row, column]) if inside[0] else "nothing",
         "expected": rational(right[row, column]) if inside[1] else "nothing",
-        "counterexample": log_text(task),
+        "counterexample": task.describe(),
     }
-
-
-def log_text(task: Task, limit: int = 40) -> dict[str, Any]:
-    """The log of a small task, or its size."""
-    document: dict[str, Any] = {"discount": str(task.discount), "transitions": task.transitions}
-    if task.transitions <= limit:
-        document["log"] = [
-            f"{s} -> {'terminal' if done else t}, reward {x}"
-            for s, t, x, done in zip(
-                task.states.tolist(),
-                task.successors.tolist(),
-                task.exact_rewards,
-                task.terminal.tolist(),
-                strict=True,
-            )
-        ]
-    return document

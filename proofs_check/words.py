@@ -95,9 +95,10 @@ def _collect(items: Sequence[tuple[Word, Fraction]]) -> dict[Word, Fraction]:
     return {word: c for word, c in out.items() if c}
 
 
-def letter(name: str, rows: Size, columns: Size) -> Words:
-    """A generic matrix."""
-    return Words(rows, columns, {((Letter(name, rows, columns), False),): Fraction(1)})
+def letter(name: str, rows: Size, columns: Size, *, symmetric: bool = False) -> Words:
+    """A generic matrix; a scalar (1 x 1) is symmetric by itself."""
+    made = Letter(name, rows, columns, symmetric or (rows, columns) == (1, 1))
+    return Words(rows, columns, {((made, False),): Fraction(1)})
 
 
 def identity(size: Size) -> Words:
@@ -165,6 +166,10 @@ def _is_ones(x: Letter) -> bool:
     return x == next(iter(ones_row(x.columns).terms))[0][0]
 
 
+def _is_ones_row(a: Words) -> bool:
+    return a.rows == 1 and a.terms == ones_row(a.columns).terms
+
+
 def _ones(x: Letter, sizes: Mapping[Size, int]) -> fmpq_mat:
     columns = x.columns if isinstance(x.columns, int) else sizes[x.columns]
     return fmpq_mat(1, columns, [1] * columns)
@@ -186,8 +191,9 @@ def evaluate(expression: Words, point: Mapping[str, fmpq_mat], sizes: Mapping[Si
 class FreeAlgebra:
     """An `Arithmetic` of words. What words cannot express raises `Unsupported`; nothing is approximated.
 
-    Along `same` routes a token meets only itself, so scores are scalars of one token: `dots` of two one-row letters is
-    a one-row letter again (their entrywise product), and scaling columns by it is a product with a diagonal letter.
+    Along `same` routes a token meets only itself, so scores are scalars of one token. For a kind with one token they
+    are 1 x 1 words. Else `dots` of two one-row letters is a one-row letter again (their entrywise product; ones are
+    neutral), of two other letters a row named after them, and scaling columns by a row multiplies by a diagonal letter.
     """
 
     name = "free algebra"
@@ -208,20 +214,36 @@ class FreeAlgebra:
         return a.T
 
     def dots(self, a: Words, b: Words) -> Words:
+        if a.columns == 1:
+            return a.T @ b
+        if a.rows != 1:
+            return letter(f"dots({self._single_letter(a)}, {self._single_letter(b)})", 1, a.columns)
         rows = [row for row in (self._row_letter(a), self._row_letter(b)) if not _is_ones(row)]
         if not rows:
             return ones_row(a.columns)
         return letter(" o ".join(sorted(row.name for row in rows)), 1, a.columns)
 
     def scale_columns(self, a: Words, scores: Words) -> Words:
+        if a.columns == 1:
+            return a @ scores
         row = self._row_letter(scores)
         if _is_ones(row):
             return a
+        if _is_ones_row(a):
+            return scores
         return a @ diagonal(row.name, a.columns)
 
     def recip_0(self, a: Words) -> Words:
+        if a.shape == (1, 1):
+            return letter(f"recip_0({a})", 1, 1)
         row = self._row_letter(a)
         return letter(f"recip_0({row.name})", 1, a.columns)
+
+    @staticmethod
+    def _single_letter(a: Words) -> str:
+        if len(a.terms) == 1 and list(a.terms.values()) == [1] and len(next(iter(a.terms))) == 1:
+            return str(a)
+        raise Unsupported(f"free algebra: expected one named matrix, found {a}")
 
     @staticmethod
     def _row_letter(a: Words) -> Letter:
@@ -237,7 +259,7 @@ class FreeAlgebra:
 
 def diagonal(name: str, size: Size) -> Words:
     """diag of the row called `name`, as a symmetric letter."""
-    return Words(size, size, {((Letter(f"diag({name})", size, size, symmetric=True), False),): Fraction(1)})
+    return letter(f"diag({name})", size, size, symmetric=True)
 
 
 def ones_row(columns: Size) -> Words:

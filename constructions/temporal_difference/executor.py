@@ -81,14 +81,14 @@ def from_context(n: int, depth: int) -> Construction:
 
 
 def construction(
-    n: int, depth: int, *, passes: int = 1, balanced: bool = False, rounds: int | None = None
+    n: int, depth: int, *, passes: int = 1, balanced: bool = False, narrow: bool = False, rounds: int | None = None
 ) -> Construction:
     """Encoder and executor together: from the raw log to v_0 .. v_L at every state, shape (L + 1, n).
 
     Raises:
         BadInput: a size that is not a positive int.
     """
-    encoder = krylov.construction(n, depth, passes=passes, balanced=balanced, rounds=rounds)
+    encoder = krylov.construction(n, depth, passes=passes, balanced=balanced, narrow=narrow, rounds=rounds)
     h = encoder.sizes["h"]
     program = encoder.program.then(executor_program(n, depth), f"encoder and executor, {h} rounds, depth {depth}")
 

@@ -32,6 +32,7 @@ from ..layout import Size
 from ..program import Program
 from ..task import SUB_STOCHASTIC, Task
 from ..tokens import Span, Tokens
+from . import narrow as narrow_layout
 from . import statistics
 from .tokens import KINDS, encode_log, wide_layout
 
@@ -188,18 +189,21 @@ def check_build(theorem: str, n: object, depth: object, rounds: object, passes: 
 
 
 def construction(
-    n: int, depth: int, *, passes: int = 1, balanced: bool = False, rounds: int | None = None
+    n: int, depth: int, *, passes: int = 1, balanced: bool = False, narrow: bool = False, rounds: int | None = None
 ) -> Construction:
     """The encoder for n states and depth L; `rounds` replaces h = min(n, L) where the exact k is known.
 
-    Its answer is Z_0 itself, shape (2n + 1, k).
+    Its answer is Z_0 itself, shape (2n + 1, k). `narrow` builds it on tokens of width 2n + 4 instead of 3n + 5.
 
     Raises:
-        BadInput: a size that is not a positive int.
+        BadInput: a size that is not a positive int, or a narrow layout together with balancing.
     """
     h = min(n, depth) if rounds is None and isinstance(n, int) and isinstance(depth, int) else rounds
     check_build(THEOREM, n, depth, h, passes)
     assert h is not None
+    if narrow and balanced:
+        raise BadInput(f"{THEOREM}: expected the wide layout for the balanced variant, found the narrow one")
+    program = narrow_layout.encoder_program(n, h, passes) if narrow else encoder_program(n, h, passes, balanced)
 
     def encode(task: Task, arithmetic: Arithmetic) -> Tokens:
         return encode_log(task, arithmetic, n, slots=h)
@@ -216,7 +220,7 @@ def construction(
     return Construction(
         theorem=THEOREM,
         sizes={"n": n, "L": depth, "h": h, "passes": passes},
-        program=encoder_program(n, h, passes, balanced),
+        program=program,
         encode=encode,
         decode=decode,
         reference=reference,

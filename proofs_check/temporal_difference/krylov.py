@@ -1,4 +1,4 @@
-"""td.krylov: the encoder on instances in Q: its context, its dimension, what it decodes to, the balanced variant."""
+"""td.krylov: for all sizes (`encoder`); in Q on instances the context, its dimension and what it decodes to."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from constructions.temporal_difference.krylov import ASSUMPTIONS, BALANCED_ASSUM
 
 from ..claim import Assurance, Claim, Finding, Verdict
 from ..instances import NAMED, Instance, InstanceSource, prove_instances, with_square_roots
+from . import encoder
 
 
 def prove_decoding(instances: Sequence[Instance]) -> Finding:
@@ -39,7 +40,7 @@ def _decoding(instance: Instance) -> Any:
 def prove_dimension(instances: Sequence[Instance]) -> Finding:
     """The number of tokens kept is k_L = rank of [r, A r, .., A^{L-1} r], decided in Q."""
     kept = []
-    for instance in sorted(instances, key=lambda x: x.task.n):
+    for instance in sorted(instances, key=lambda x: x.task.size):
         task, depth = instance.task, instance.construction.sizes["L"]
         context = instance.construction.outputs(task, RATIONALS)
         found = 0 if context is None else context.ncols()
@@ -67,7 +68,10 @@ def prove_balanced(instances: Sequence[Instance]) -> Finding:
 
 
 def claims(
-    instances: InstanceSource, quick_instances: InstanceSource, balanced_instances: InstanceSource
+    instances: InstanceSource,
+    quick_instances: InstanceSource,
+    balanced_instances: InstanceSource,
+    narrow_instances: InstanceSource,
 ) -> list[Claim]:
     """The claims of td.krylov; the instances (encoder on tasks) come from the caller."""
     on_instances = partial(Claim, THEOREM, assurance=Assurance.EXACT)
@@ -81,7 +85,9 @@ def claims(
         prove=prove_instances,
     )
     return [
+        *encoder.claims(),
         context(name="context", scope=NAMED, build=quick_instances),
+        context(name="narrow", scope=f"{NAMED}, in the narrow layout of width 2n + 4", build=narrow_instances),
         on_instances(
             name="dimension",
             statement="exactly k_L = dim K_L(A, r) tokens are kept",

@@ -1,0 +1,1 @@
+"""Temporal-difference evaluation in floats, balls and logs: one module per theorem."""

@@ -1,0 +1,244 @@
+"""Claims are proved on the built objects, and refuted on mutants: at least four a claim, and where in which block."""
+
+from dataclasses import replace
+
+import pytest
+
+from constructions.exact import RATIONALS
+from constructions.layers import Repeat
+from constructions.temporal_difference import executor as executor_room
+from constructions.temporal_difference import krylov
+from constructions.tokens import Tokens
+from numerics import tasks
+from proofs_check.claim import Verdict
+from proofs_check.generic_layer import prove_layers
+from proofs_check.mutants import Mutant, entry_mutants, program_mutants
+from proofs_check.temporal_difference import executor as executor_proofs
+from proofs_check.words import identity
+from verify.catalogue import CATALOGUE
+from verify.row import Options
+
+QUICK = Options(quick=True)
+CLAIMS = {
+    f"{claim.theorem} {claim.name}": claim for row in CATALOGUE.values() for claim in row.claims(QUICK) if claim.quick
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_proved(name):
+    certificate = CLAIMS[name].certify()
+    assert certificate.verdict is Verdict.PROVED, certificate.evidence
+    assert certificate.to_json()["assumptions"]
+
+
+def instance_mutants(claim):
+    """Each change, by its text, on every instance whose program has it; unchanged instances are left out."""
+    changed = {}
+    for instance in claim.build():
+        for mutant in program_mutants(instance.construction.program):
+            mutated = replace(instance, construction=replace(instance.construction, program=mutant.subject))
+            changed.setdefault((mutant.kind, mutant.text), []).append(mutated)
+    for (kind, text), instances in changed.items():
+        yield Mutant(kind, text, instances)
+
+
+def mutants_of(claim):
+    subject = claim.build()
+    if isinstance(subject, list) and hasattr(subject[0], "construction"):
+        yield from instance_mutants(claim)
+    elif isinstance(subject, list):
+        n, k, heads = subject[-1]
+        for mutant in entry_mutants(heads, executor_room.executor_program(n, 1).layout):
+            yield replace(mutant, subject=[(n, k, mutant.subject)])
+    else:
+        yield from program_mutants(subject)
+
+
+# Per claim: pieces of the texts of mutants (sign, selector, route, loop or round, primitive) that it must refute.
+REFUTED = {
+    "td.statistics counts": [
+        "count: +(y, x, x; z) negated",
+        "count: +(y, x, x; z) with value x",
+        "count: +(r, x, x; q) along state => state",
+        "count: +(one, x, x; c) dropped",
+        "count: layer dropped",
+    ],
+    "td.statistics normalise": [
+        "normalise: +(z, c, gam; y) negated",
+        "normalise: +(z, c, gam; y) with query one",
+        "normalise: +(q, c, one; r) along state => state",
+        "invert visits: recip_0 of q",
+    ],
+    "td.statistics instances": [
+        "count: +(y, x, x; z) negated",
+        "count: +(r, x, x; q) with value one",
+        "normalise: +(z, c, gam; y) with query one",
+        "invert visits: layer dropped",
+        "count: +(one, x, x; c) without raw => state",
+    ],
+    "td.krylov rounds": [
+        "round 2: A b, d: +(x, y, x; z) negated",
+        "round 1: w, next: +(x, c, one; y) with key one",
+        "round 3: pass 1: -(x, y, x; x) with key x",
+        "round 2: pass 2: layer dropped",
+        "b_1 = r: +(x, r, one; x) along state -> slot[0]",
+        "round 4: 1/d: layer dropped",
+    ],
+    "td.krylov compilation": [
+        "compile: +(y, z, z; y) negated",
+        "compile: +(y, z, z; y) with query x",
+        "compile: +(r, x, z; r) along state -> source",
+        "compile: +(x, one, one; y) dropped",
+        "compile: layer dropped",
+    ],
+    "td.krylov narrow": [
+        "w beside A b: layer dropped",
+        "compile: +(x, y, y; y) negated",
+        "round 1: w, next: +(y, one, one; x) along slot[0] -> source[1]",
+        "normalise: -(y, one, one; y) dropped",
+    ],
+    "td.krylov context": [
+        "compile: +(y, z, z; y) negated",
+        "compile: +(r, x, z; r) with query x",
+        "round 2: A b, d: +(x, y, x; z) negated",
+        "round 1: w, next: +(z, one, one; x) dropped",
+        "compile: +(y, z, z; y) along slot -> source",
+        "gate: layer dropped",
+    ],
+    "td.krylov dimension": [
+        "gate: layer dropped",
+        "compile: +(one, x, z; c) dropped",
+        "b_1 = r: layer dropped",
+        "round 1: w, next: +(x, c, one; z) dropped",
+    ],
+    "td.krylov decoding": [
+        "compile: +(y, z, z; y) negated",
+        "compile: +(r, x, z; r) dropped",
+        "b_1 = r: +(x, r, one; x) with value y",
+        "compile: +(x, one, one; y) dropped",
+    ],
+    "td.krylov balanced": [
+        "compile: +(y, z, z; y) negated",
+        "compile: +(r, x, z; r) dropped",
+        "compile: +(y, z, z; y) with key y",
+        "b_1 = r: +(x, r, one; x) with value y",
+        "round 2: A b: layer dropped",
+    ],
+    "td.executor step": [
+        "-(r, x, x; r) negated",
+        "-(r, x, x; r) with key y",
+        "-(r, x, x; r) without source => query",
+        "+(r, x, y; r) dropped",
+        "-(r, x, x; r) along source -> source",
+    ],
+    "td.executor values": [
+        "repeated L - 1 times",
+        "repeated L + 1 times",
+        "+(r, x, y; r) negated",
+        "+(r, x, y; r) with query x",
+        "-(r, x, x; r) along query => query",
+    ],
+    "td.executor matrices": ["Q[0, 0] negated", "Q[0, 4] zeroed", "R[0, 0] zeroed", "P[8, 8] doubled"],
+    "td.executor end-to-end": [
+        "repeated 6 - 1 times",
+        "+(r, x, y; r) negated",
+        "-(r, x, x; r) without source => query",
+        "b_1 = r: layer dropped",
+        "compile: +(y, z, z; y) negated",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", REFUTED)
+def test_named_mutants_are_refuted(name):
+    claim = CLAIMS[name]
+    mutants = list(mutants_of(claim))
+    assert len(REFUTED[name]) >= 4
+    for text in REFUTED[name]:
+        matching = [mutant for mutant in mutants if text in mutant.text]
+        assert matching, f"no mutant '{text}'"
+        certificate = claim.certify(matching[0].subject)
+        assert certificate.verdict is Verdict.REFUTED, (text, certificate.evidence)
+
+
+def test_every_claim_about_a_built_object_has_mutants():
+    assert set(CLAIMS) - set(REFUTED) == {"td.krylov orthogonality", "td.krylov identities"}
+
+
+def test_refutation_names_block_row_column_and_counterexample():
+    claim = CLAIMS["td.executor step"]
+    (mutant,) = [m for m in mutants_of(claim) if m.text.endswith("-(r, x, x; r) without source => query")]
+    evidence = claim.certify(mutant.subject).evidence
+    assert evidence["block"] == "query.r"
+    assert {"row", "column", "found", "expected"} <= set(evidence)
+    assert set(evidence["counterexample"]) == {"B", "W", "H", "s", "E", "c"}
+
+    claim = CLAIMS["td.executor end-to-end"]
+    mutant = next(m for m in mutants_of(claim) if "+(r, x, y; r) negated" in m.text)
+    evidence = claim.certify(mutant.subject).evidence
+    assert evidence["block"] == "v at depth"
+    assert evidence["counterexample"]["log"]
+
+
+def test_every_executor_mutant_is_refuted_or_equivalent():
+    """The only survivors move the head that reads the y of a query, which is zero: they change nothing."""
+    claim = CLAIMS["td.executor values"]
+    survivors = [m.text for m in mutants_of(claim) if claim.certify(m.subject).verdict is not Verdict.REFUTED]
+    assert survivors
+    assert all("+(r, x, y; r)" in text and "query" in text for text in survivors)
+    assert all(claim.certify(m.subject).verdict is Verdict.PROVED for m in mutants_of(claim) if m.text in survivors)
+
+
+def test_every_entry_mutant_of_the_executor_matrices_is_refuted():
+    claim = CLAIMS["td.executor matrices"]
+    verdicts = {claim.certify(mutant.subject).verdict for mutant in mutants_of(claim)}
+    assert verdicts == {Verdict.REFUTED}
+
+
+def test_hypotheses_are_needed():
+    """Without W' B = I the words of the step do not cancel: undecided, with the words that are left."""
+    program = executor_proofs.executor_program(executor_proofs.N, executor_proofs.L)
+    layer = executor_proofs.only_step(program)
+    assert layer is not None
+    x = executor_proofs._letters()
+    Y = x["B"] + x["W"] @ (x["H"] - identity(executor_proofs.K)).T
+    before = {("source", "x"): x["B"], ("source", "y"): Y, ("source", "r"): x["s"].T}
+    after = {**before, ("source", "r"): (x["H"] @ x["s"]).T}
+    tokens = Tokens({"source": executor_proofs.K, "query": executor_proofs.Q}, before)
+    finding = prove_layers([layer], program.layout, tokens, after, [], executor_proofs._sample)
+    assert finding.verdict is Verdict.UNDECIDED
+    assert "source.r" in finding.evidence["missing"]
+
+
+def test_ab_equals_bh_fails_below_k_and_the_executor_still_holds():
+    """L < k_n: A B != B H, so the certificate must rest on A^j r = B H^j g0 for j < L only."""
+    task = tasks.dirichlet_chain(n=4, transitions=24, seed=0)
+    context = krylov.exact_context(task, 2)
+    assert context is not None
+    B, Y = RATIONALS.rows(context, 0, 4), RATIONALS.rows(context, 4, 8)
+    H = (Y - B).transpose() * B + RATIONALS.one_hot(range(2), 2)
+    assert task.A * B != B * H
+    built = executor_room.from_context(4, 2)
+    assert built.outputs(task, RATIONALS) == built.reference(task, RATIONALS)
+
+
+def test_loop_bound_is_part_of_the_program():
+    program = executor_room.executor_program(3, 5)
+    (loop,) = program.layers
+    assert isinstance(loop, Repeat)
+    assert program.attention_layers == 5
+    assert (program.width, len(program.heads)) == (7, 2)
+
+
+def test_same_seed_gives_the_same_certificate():
+    claim = CLAIMS["td.krylov context"]
+    assert claim.certify().to_json(timed=False) == claim.certify().to_json(timed=False)
+    again = {c.name: c for c in CATALOGUE["td.krylov"].claims(QUICK)}["context"]
+    assert claim.certify().to_json(timed=False) == again.certify().to_json(timed=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theorem", CATALOGUE)
+def test_large_claims_are_proved(theorem):
+    for claim in CATALOGUE[theorem].claims(Options()):
+        assert claim.certify().verdict is Verdict.PROVED

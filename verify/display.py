@@ -1,0 +1,128 @@
+"""Results as tables in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .row import Row
+
+STYLES = {"proved": "green", "refuted": "bold red", "undecided": "yellow"}
+
+
+def _table(*headings: str) -> Table:
+    """A table whose short columns never wrap; a heading in capitals marks a column of prose, which does."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for heading in headings:
+        table.add_column(heading.lower(), no_wrap=not heading.isupper(), overflow="fold")
+    return table
+
+
+def print_rows(rows: Sequence[Row], console: Console) -> None:
+    """The catalogue."""
+    table = _table("theorem", "TITLE", "SOURCE")
+    for row in rows:
+        table.add_row(row.theorem, row.title, row.source)
+    console.print(table)
+
+
+def print_certificates(certificates: Sequence[dict[str, Any]], console: Console) -> None:
+    """Verdict, assurance and scope of each claim; what failed in words; assumptions once each."""
+    table = _table("theorem", "claim", "verdict", "assurance", "SCOPE", "seconds")
+    for c in certificates:
+        verdict = f"[{STYLES[c['verdict']]}]{c['verdict']}[/]"
+        table.add_row(c["theorem"], c["claim"], verdict, c["assurance"], escape(c["scope"]), f"{c['seconds']:.2f}")
+    console.print(table)
+    for c in certificates:
+        if c["verdict"] != "proved":
+            console.print(f"{c['theorem']} {c['claim']}: {escape(failure_text(c['evidence']))}")
+    for theorem in dict.fromkeys(c["theorem"] for c in certificates):
+        assumed = dict.fromkeys(a for c in certificates if c["theorem"] == theorem for a in c["assumptions"])
+        console.print(f"{theorem} assumes: {escape('; '.join(assumed))}.")
+
+
+def failure_text(evidence: dict[str, Any]) -> str:
+    """One sentence on why a claim is not proved: block, row, column and values, or what is missing."""
+    places = ("failing", "task", "sizes", "block", "row", "column")
+    parts = [f"{key} {evidence[key]}" for key in places if key in evidence]
+    if "found" in evidence:
+        parts.append(f"expected {evidence.get('expected')}, found {evidence['found']}")
+    parts += [str(evidence[key]) for key in ("failure", "missing") if key in evidence]
+    if "counterexample" in evidence:
+        parts.append(f"counterexample {evidence['counterexample']}")
+    return "; ".join(parts) or str(evidence)
+
+
+def print_measurements(measurements: Sequence[dict[str, Any]], console: Console) -> None:
+    """Error beside its bound, a table for each theorem and task."""
+    for theorem, task in dict.fromkeys((m["theorem"], m["task"]) for m in measurements):
+        console.print(f"[bold]{theorem}[/] on {escape(task)}")
+        table = _table("ARITHMETIC", "error", "relative", "bound", "sound", "seconds")
+        for m in measurements:
+            if (m["theorem"], m["task"]) != (theorem, task):
+                continue
+            table.add_row(
+                escape(", ".join([m["arithmetic"], *_variant(m)])),
+                figure(m["error"]["absolute"]),
+                figure(m["error"]["relative"]),
+                figure(m["bound"]),
+                "[green]yes[/]" if m["sound"] else "[bold red]VIOLATED[/]",
+                f"{m['seconds']:.2f}",
+            )
+        console.print(table)
+
+
+def _variant(measurement: dict[str, Any]) -> list[str]:
+    """What was run, without how the bound was obtained (the report says that too)."""
+    return [flag for flag in measurement.get("flags", []) if not flag.startswith("bound:")]
+
+
+def print_reproductions(rows: Sequence[dict[str, Any]], console: Console) -> None:
+    """The source's figure beside ours."""
+    table = _table("name", "QUANTITY", "SETTING", "SOURCE", "ours", "agrees", "REASON")
+    for row in rows:
+        table.add_row(
+            row["name"],
+            escape(row["quantity"]),
+            escape(row["setting"]),
+            figure(row["source"]),
+            figure(row["ours"]),
+            "yes" if row["agrees"] else "no",
+            escape(row["reason"] or ""),
+        )
+    console.print(table)
+
+
+def figure(value: Any) -> str:
+    """A number to three digits; anything else as text."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "-"}[value]
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, (list, tuple)):
+        return " .. ".join(figure(x) for x in value)
+    return escape(str(value))
+
+
+def print_shown(document: dict[str, Any], console: Console) -> None:
+    """`verify show`: program, layout, claims, assumptions."""
+    console.print(f"[bold]{document['theorem']}[/]: {escape(document['title'])} ({escape(document['source'])})")
+    console.print(escape(document["docs"]), "\n")
+    console.print(escape(document["program"]), highlight=False, soft_wrap=True)
+    console.print()
+    for matrices in document["matrices"]:
+        console.print(f"[bold]{escape(matrices['layer'])}[/], heads {escape(', '.join(matrices['heads']))}:")
+        for name in ("P", "Q"):
+            console.print(f"  {name}: {escape(matrices[name])}", highlight=False, soft_wrap=True)
+    table = _table("claim", "assurance", "SCOPE", "STATEMENT")
+    for claim in document["claims"]:
+        table.add_row(claim["claim"], claim["assurance"], escape(claim["scope"]), escape(claim["statement"]))
+    console.print(table)
+    task_class = document["task_class"]
+    console.print(f"task class {task_class['name']}: {escape(task_class['statement'])}.")
+    console.print(f"assumes: {escape('; '.join(document['assumptions']))}.")
