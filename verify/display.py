@@ -71,10 +71,16 @@ def print_measurements(measurements: Sequence[dict[str, Any]], console: Console)
                 figure(m["error"]["absolute"]),
                 figure(m["error"]["relative"]),
                 figure(m["bound"]),
-                "[green]yes[/]" if m["sound"] else "[bold red]VIOLATED[/]",
+                _soundness(m),
                 f"{m['seconds']:.2f}",
             )
         console.print(table)
+
+
+def _soundness(measurement: dict[str, Any]) -> str:
+    if not measurement["sound"]:
+        return "[bold red]VIOLATED[/]"
+    return "no bound" if measurement["bound"] in (None, "inf") else "[green]yes[/]"
 
 
 def _variant(measurement: dict[str, Any]) -> list[str]:
@@ -83,18 +89,12 @@ def _variant(measurement: dict[str, Any]) -> list[str]:
 
 
 def print_reproductions(rows: Sequence[dict[str, Any]], console: Console) -> None:
-    """The source's figure beside ours."""
-    table = _table("name", "QUANTITY", "SETTING", "SOURCE", "ours", "agrees", "REASON")
+    """The source's figure beside ours, the setting and the reason under the quantity."""
+    table = _table("QUANTITY", "source", "ours", "agrees")
     for row in rows:
-        table.add_row(
-            row["name"],
-            escape(row["quantity"]),
-            escape(row["setting"]),
-            figure(row["source"]),
-            figure(row["ours"]),
-            "yes" if row["agrees"] else "no",
-            escape(row["reason"] or ""),
-        )
+        below = [row["setting"]] + ([row["reason"]] if row["reason"] else [])
+        quantity = f"{escape(row['name'])}: {escape(row['quantity'])}\n[dim]{escape(chr(10).join(below))}[/]"
+        table.add_row(quantity, figure(row["source"]), figure(row["ours"]), "yes" if row["agrees"] else "[yellow]no[/]")
     console.print(table)
 
 
