@@ -71,5 +71,8 @@ class Arithmetic(Protocol):
     def rsqrt_0(self, a: Array) -> Array:
         """Entry by entry x^(-1/2), and 0 where x = 0; mpmath, Arb and torch only."""
 
+    def eq0(self, a: Array) -> Array:
+        """Entry by entry 1 where x = 0, else 0. Raises `Unsupported` where x = 0 cannot be decided."""
+
     def nonzero(self, a: Array) -> list[bool]:
         """For a one-row array: which entries are not zero. Raises `Unsupported` where that cannot be decided."""

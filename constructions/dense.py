@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import sympy as sp
 
 from .arithmetic import Arithmetic, Array
 from .errors import Unsupported
-from .layers import Forget, LinearAttention, Release, Repeat, Tokenwise, mask
+from .layers import Forget, LinearAttention, Public, Release, Repeat, Tokenwise, mask
 from .layout import Layout
 from .program import Program
 from .tokens import Tokens
@@ -22,29 +23,39 @@ from .tokens import Tokens
 
 @dataclass(frozen=True)
 class DenseHead:
-    """U+ = U + P U [R o (U' Q U)] with exact matrices: P, Q of shape (width, width), R of shape (tokens, tokens)."""
+    """U+ = U + P U M [R o (U' Q U)] with exact matrices: P, Q of shape (width, width), R, M of shape (tokens, tokens).
+
+    M mixes values among the sources; None stands for the identity.
+    """
 
     P: sp.ImmutableSparseMatrix
     Q: sp.ImmutableSparseMatrix
     R: sp.ImmutableSparseMatrix
+    M: sp.ImmutableSparseMatrix | None = None
 
 
 def dense_heads(layer: LinearAttention, layout: Layout, counts: dict[str, int]) -> list[DenseHead]:
-    """The heads of a layer as matrices; heads with equal value, output and routes are one (as in P_TD, Q_TD)."""
+    """The heads of a layer as matrices; heads with equal value, output, routes, mixing are one (as in P_TD, Q_TD)."""
     out = []
-    for value, target, routes, terms in layer.merged():
-        P = _sum_of_selectors(layout, [(1, target, value)])
-        Q = _sum_of_selectors(layout, terms)
-        out.append(DenseHead(P, Q, mask(routes, counts)))
+    for heads in layer.merged():
+        first = heads[0]
+        P = _sum_of_blocks(layout, [(1, first.out, first.value, None)])
+        Q = _sum_of_blocks(layout, [(head.sign, head.key, head.query, head.weight) for head in heads])
+        out.append(DenseHead(P, Q, mask(first.routes, counts), first.M(counts)))
     return out
 
 
-def _sum_of_selectors(layout: Layout, terms: list[tuple[int, str, str]]) -> sp.ImmutableSparseMatrix:
-    entries: dict[tuple[int, int], int] = {}
-    for sign, rows, columns in terms:
+def _sum_of_blocks(layout: Layout, terms: list[tuple[int, str, str, Public | None]]) -> sp.ImmutableSparseMatrix:
+    """Sum of sign E_rows' W' E_columns; W None is the identity."""
+    entries: dict[tuple[int, int], Any] = {}
+    for sign, rows, columns, weight in terms:
         top, left = layout.offset(rows), layout.offset(columns)
-        for i in range(layout[rows]):
-            entries[top + i, left + i] = entries.get((top + i, left + i), 0) + sign
+        if weight is None:
+            block: dict[tuple[int, int], Any] = {(i, i): 1 for i in range(layout[rows])}
+        else:
+            block = sp.SparseMatrix(weight.T.expression(layout[rows], layout[columns])).todok()
+        for (i, j), x in block.items():
+            entries[top + i, left + j] = entries.get((top + i, left + j), 0) + sign * x
     return sp.ImmutableSparseMatrix(layout.width, layout.width, entries)
 
 
@@ -75,21 +86,30 @@ def split(U: Array, counts: dict[str, int], layout: Layout, arithmetic: Arithmet
 
 
 def apply_heads(U: Array, heads: list[DenseHead], arithmetic: Arithmetic) -> Array:
-    """U + sum over heads of P U [R o (U' Q U)]."""
+    """U + sum over heads of P U M [R o (U' Q U)]."""
     out = U
     for head in heads:
-        P, Q, R = (arithmetic.matrix(integer_rows(m)) for m in (head.P, head.Q, head.R))
+        P, Q, R = (arithmetic.matrix(exact_rows(m)) for m in (head.P, head.Q, head.R))
+        values = arithmetic.matmul(P, U)
+        if head.M is not None:
+            values = arithmetic.matmul(values, arithmetic.matrix(exact_rows(head.M)))
         scores = arithmetic.matmul(arithmetic.transpose(U), arithmetic.matmul(Q, U))
-        out = arithmetic.add(out, arithmetic.matmul(arithmetic.matmul(P, U), arithmetic.hadamard(R, scores)))
+        out = arithmetic.add(out, arithmetic.matmul(values, arithmetic.hadamard(R, scores)))
     return out
 
 
-def integer_rows(matrix: sp.MatrixBase) -> list[list[int]]:
-    """A sparse integer matrix as nested lists of ints."""
-    rows = [[0] * matrix.cols for _ in range(matrix.rows)]
+def exact_rows(matrix: sp.MatrixBase) -> list[list[Any]]:
+    """A sparse exact matrix as nested lists of ints, fractions and (where its entries have symbols) expressions."""
+    rows: list[list[Any]] = [[0] * matrix.cols for _ in range(matrix.rows)]
     for (i, j), value in matrix.todok().items():
-        rows[i][j] = int(value)
+        rows[i][j] = _exact(value)
     return rows
+
+
+def _exact(value: sp.Expr) -> int | Fraction | sp.Expr:
+    if value.is_Rational:
+        return int(value.p) if value.q == 1 else Fraction(int(value.p), int(value.q))
+    return value
 
 
 def dense_steps(program: Program, tokens: Tokens, arithmetic: Arithmetic) -> Iterator[tuple[str, Tokens]]:

@@ -118,6 +118,9 @@ class FlintArithmetic:
     def rsqrt_0(self, a: Array) -> Array:
         return self._entrywise(a, self._rsqrt_0)
 
+    def eq0(self, a: Array) -> Array:
+        return self._entrywise(a, lambda x: self.scalar(1) if self.is_zero(x) else self.zero)
+
     def nonzero(self, a: Array) -> list[bool]:
         return [not self.is_zero(x) for x in a.entries()]
 

@@ -3,23 +3,28 @@
 A head adds, to field `out` of every target token i, sign * sum over its sources j of value_j <key_j, query_i>. As
 matrices over whole tokens (theory A1): U+ = U + P U [R o (U' Q U)] with P = sign E_out' E_value, Q = E_key' E_query and
 R the 0/1 mask of the routes. Routes depend on token kinds and public indices only, never on task values.
+
+A head may hold two public matrices. With a weight W its scores are <W key_j, query_i>, so Q = E_key' W' E_query. With a
+mixing T the values travel among its sources first: source j offers sum_i T_ij value_i, so U+ = U + P U M [R o (U' Q U)]
+where M is T on the sources. (A trace decay, or a running mean, is such a T.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
 
-from .arithmetic import Arithmetic, Array
+from .arithmetic import Arithmetic, Array, Exact
 from .errors import BadInput
-from .layout import Layout, Size, block_matrix
+from .layout import Layout, Size, block_matrix, is_concrete
 from .tokens import Span, Tokens
 
-PRIMITIVES = ("recip_0", "rsqrt_0")
-"""The declared token-wise primitives; each is a method of `Arithmetic`, and each maps 0 to 0."""
+PRIMITIVES = ("recip_0", "rsqrt_0", "eq0")
+"""The declared token-wise primitives, methods of `Arithmetic`; eq0(x) = 1 - x recip_0(x) is 1 at 0 and else 0."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,89 @@ def _span(span: str | Span) -> Span:
     return Span(span) if isinstance(span, str) else span
 
 
+Rows = Sequence[Sequence[Exact | sp.Expr]]
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public matrix: it depends on sizes and public constants only, never on task values.
+
+    Attributes:
+        name: by which it is printed, and which stands for it where it is a symbol.
+        entries: (rows, columns) -> exact entries, or polynomials in sympy symbols; None for a symbol without a value.
+        transposed: whether the transpose of the matrix of that name is meant.
+    """
+
+    name: str
+    entries: Callable[[int, int], Rows] | None = None
+    transposed: bool = False
+
+    @property
+    def T(self) -> Public:
+        """The transpose."""
+        return Public(self.name, self.entries, not self.transposed)
+
+    def rows(self, rows: int, columns: int) -> Rows:
+        """The entries, shape (rows, columns).
+
+        Raises:
+            BadInput: a symbol without a value.
+        """
+        if self.entries is None:
+            raise BadInput(f"public matrix {self.name}: expected entries, found a symbol without a value")
+        if self.transposed:
+            return list(zip(*self.entries(columns, rows), strict=True))
+        return self.entries(rows, columns)
+
+    def array(self, rows: Size, columns: Size, arithmetic: Arithmetic) -> Array:
+        """The matrix in an arithmetic; one with a method `symbol` (words) keeps its name instead of its entries."""
+        symbol = getattr(type(arithmetic), "symbol", None)
+        if symbol is None:
+            return _public_array(self, rows, columns, arithmetic)  # type: ignore[arg-type]
+        if self.transposed:
+            return arithmetic.transpose(symbol(arithmetic, self.name, columns, rows))
+        return symbol(arithmetic, self.name, rows, columns)
+
+    def expression(self, rows: Size, columns: Size) -> sp.MatrixBase | sp.MatrixExpr:
+        """The matrix in sympy: entries at concrete sizes, a `MatrixSymbol` at symbolic ones or without entries."""
+        if is_concrete(rows, columns) and self.entries is not None:
+            entries = [sp.sympify(x) for row in self.rows(rows, columns) for x in row]
+            return sp.ImmutableDenseMatrix(rows, columns, entries)
+        if self.transposed:
+            return sp.MatrixSymbol(self.name, columns, rows).T
+        return sp.MatrixSymbol(self.name, rows, columns)
+
+    def __str__(self) -> str:
+        return self.name + ("'" if self.transposed else "")
+
+
+@lru_cache(maxsize=8)
+def _public_array(matrix: Public, rows: int, columns: int, arithmetic: Any) -> Array:
+    """Made once for all the layers that repeat it."""
+    return arithmetic.matrix(matrix.rows(rows, columns), (rows, columns))
+
+
+def fixed(name: str, entries: Sequence[Sequence[Exact]]) -> Public:
+    """The public matrix with these entries, of one shape only."""
+    kept = tuple(map(tuple, entries))
+
+    def given(rows: int, columns: int) -> Rows:
+        if (rows, columns) != (len(kept), len(kept[0])):
+            found = f"{len(kept)} x {len(kept[0])}"
+            raise BadInput(f"public matrix {name}: expected {rows} rows and {columns} columns, found {found}")
+        return kept
+
+    return Public(name, given)
+
+
 @dataclass(frozen=True)
 class Head:
-    """One linear-attention head `sign (value, key, query; out)` along its routes; selectors are whole fields."""
+    """One linear-attention head `sign (value, key, query; out)` along its routes; selectors are whole fields.
+
+    Attributes:
+        weight: W of shape (width of query, width of key) in the score <W key, query>; None means the identity.
+        mixing: T of shape (sources, sources), by which source j offers sum_i T_ij value_i; None means the identity.
+    """
 
     value: str
     key: str
@@ -58,6 +143,8 @@ class Head:
     out: str
     routes: tuple[Route, ...]
     sign: int = 1
+    weight: Public | None = None
+    mixing: Public | None = None
 
     def check(self, layout: Layout) -> None:
         """Raise `BadInput` unless the selectors fit the layout."""
@@ -68,24 +155,48 @@ class Head:
                 raise BadInput(
                     f"head {self}: expected equal widths, found {left}:{layout[left]} and {right}:{layout[right]}"
                 )
+        if self.mixing is not None:
+            if any(route.same for route in self.routes):
+                raise BadInput(f"head {self}: expected full routes with a mixing, found {self.routes[0]}")
+            spans = dict.fromkeys(str(route.source) for route in self.routes)
+            if len(spans) > 1:
+                raise BadInput(f"head {self}: expected one span of sources with a mixing, found {', '.join(spans)}")
 
     def P(self, layout: Layout) -> sp.MatrixBase | sp.MatrixExpr:
         """sign E_out' E_value, shape (width, width)."""
-        return _selector_product(layout, self.out, self.value, self.sign)
+        return _selector_product(layout, self.out, self.value, self.sign, None)
 
     def Q(self, layout: Layout) -> sp.MatrixBase | sp.MatrixExpr:
-        """E_key' E_query, shape (width, width)."""
-        return _selector_product(layout, self.key, self.query, 1)
+        """E_key' W' E_query, shape (width, width)."""
+        return _selector_product(layout, self.key, self.query, 1, self.weight)
+
+    def M(self, counts: dict[str, int]) -> sp.ImmutableSparseMatrix | None:
+        """The mixing among all tokens, shape (tokens, tokens): T on the sources, zero elsewhere; None without one."""
+        if self.mixing is None or not self.routes:
+            return None
+        span = self.routes[0].source
+        start = sum(list(counts.values())[: list(counts).index(span.kind)]) + span.start
+        size = span.size(counts[span.kind])
+        entries = sp.SparseMatrix(self.mixing.expression(size, size)).todok()
+        total = sum(counts.values())
+        return sp.ImmutableSparseMatrix(total, total, {(start + i, start + j): x for (i, j), x in entries.items()})
 
     def __str__(self) -> str:
         sign = "+" if self.sign > 0 else "-"
-        return f"{sign}({self.value}, {self.key}, {self.query}; {self.out})"
+        value = self.value if self.mixing is None else f"{self.value} {self.mixing}"
+        key = self.key if self.weight is None else f"{self.weight} {self.key}"
+        return f"{sign}({value}, {key}, {self.query}; {self.out})"
 
 
-def _selector_product(layout: Layout, rows: str, columns: str, sign: int) -> sp.MatrixBase | sp.MatrixExpr:
+def _selector_product(
+    layout: Layout, rows: str, columns: str, sign: int, weight: Public | None
+) -> sp.MatrixBase | sp.MatrixExpr:
     names, widths = list(layout), list(layout.widths.values())
-    identity = sp.Identity(layout[rows]) if not isinstance(layout[rows], int) else sp.SparseMatrix.eye(layout[rows])
-    block = sign * identity if sign != 1 else identity
+    if weight is not None:
+        block = weight.T.expression(layout[rows], layout[columns])
+    else:
+        block = sp.Identity(layout[rows]) if not isinstance(layout[rows], int) else sp.SparseMatrix.eye(layout[rows])
+    block = sign * block if sign != 1 else block
     return block_matrix(widths, widths, {(names.index(rows), names.index(columns)): block})
 
 
@@ -133,12 +244,12 @@ class LinearAttention:
                 blocks[key] = arithmetic.add_columns(old, target.start, delta)
         yield self.label, tokens.replacing(blocks)
 
-    def merged(self) -> list[tuple[str, str, tuple[Route, ...], list[tuple[int, str, str]]]]:
-        """Heads with the same value, output and routes as one: (value, out, routes, [(sign, key, query), ..])."""
-        groups: dict[tuple[str, str, tuple[Route, ...]], list[tuple[int, str, str]]] = {}
+    def merged(self) -> list[tuple[Head, ...]]:
+        """The heads in groups that are one head as matrices: equal value, output, routes and mixing."""
+        groups: dict[tuple[str, str, tuple[Route, ...], Public | None], list[Head]] = {}
         for head in self.heads:
-            groups.setdefault((head.value, head.out, head.routes), []).append((head.sign, head.key, head.query))
-        return [(*key, terms) for key, terms in groups.items()]
+            groups.setdefault((head.value, head.out, head.routes, head.mixing), []).append(head)
+        return [tuple(heads) for heads in groups.values()]
 
     def describe(self) -> list[tuple[str, str]]:
         """(label, text) a line."""
@@ -159,6 +270,11 @@ def attend(head: Head, route: Route, tokens: Tokens, arithmetic: Arithmetic) -> 
     query = tokens.block(route.target, head.query, arithmetic)
     if value is None or key is None or query is None:
         return None
+    if head.weight is not None:
+        heights = arithmetic.shape(query)[0], arithmetic.shape(key)[0]
+        key = arithmetic.matmul(head.weight.array(*heights, arithmetic), key)
+    if head.mixing is not None:
+        value = arithmetic.matmul(value, head.mixing.array(sources, sources, arithmetic))
     if route.same:
         delta = arithmetic.scale_columns(value, arithmetic.dots(key, query))
     else:
@@ -188,8 +304,11 @@ class Tokenwise:
     def steps(self, tokens: Tokens, arithmetic: Arithmetic) -> Iterator[tuple[str, Tokens]]:
         old = tokens.blocks.get((self.span.kind, self.field))
         if old is None:
-            yield self.label, tokens
-            return
+            if self.primitive != "eq0":  # the others map 0 to 0
+                yield self.label, tokens
+                return
+            old = tokens.read(self.span.kind, self.field, 1, arithmetic)
+            tokens = tokens.replacing({(self.span.kind, self.field): old})
         part = tokens.block(self.span, self.field, arithmetic)
         new = getattr(arithmetic, self.primitive)(part)
         if not self.span.whole:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
-from flint import Ordering, fmpz_mpoly_ctx
+import sympy as sp
+from flint import Ordering, fmpq, fmpq_mpoly_ctx, fmpz_mpoly_ctx
 
 from .arithmetic import Array, Exact
 from .errors import Unsupported
@@ -91,6 +94,10 @@ class ObjectArithmetic:
     def rsqrt_0(self, a: Array) -> Array:
         return self._entrywise(a, self._rsqrt_0)
 
+    def eq0(self, a: Array) -> Array:
+        live = iter(self.nonzero(a))
+        return self._entrywise(a, lambda _: self.scalar(0 if next(live) else 1))
+
     def nonzero(self, a: Array) -> list[bool]:
         return [bool(x != 0) for x in a.ravel()]
 
@@ -114,15 +121,34 @@ class ObjectArithmetic:
 
 
 class Polynomials(ObjectArithmetic):
-    """Z[names], by FLINT's `fmpz_mpoly`: canonical forms, so equality is decided.
+    """Z[names] by FLINT's `fmpz_mpoly`, or Q[names] by `fmpq_mpoly`: canonical forms, so equality is decided.
+
+    Entries of exact matrices may be sympy polynomials in symbols of these names.
 
     A polynomial is neither zero nor invertible for every value of its symbols, so `recip_0` and `nonzero` are refused.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.ring = fmpz_mpoly_ctx.get(list(names) or ["t"], Ordering.degrevlex)
+    def __init__(self, names: Sequence[str], *, rational: bool = False) -> None:
+        context = fmpq_mpoly_ctx if rational else fmpz_mpoly_ctx
+        self.ring = context.get(list(names) or ["t"], Ordering.degrevlex)
         self.symbols = dict(zip(names, self.ring.gens(), strict=False))
-        super().__init__(f"Z[{len(names)} symbols]", self.ring.constant)
+        super().__init__(f"{'Q' if rational else 'Z'}[{len(names)} symbols]", self._element)
+
+    def _element(self, x: Any) -> Any:
+        if isinstance(x, Fraction):
+            return self.ring.constant(fmpq(x.numerator, x.denominator))
+        if not isinstance(x, sp.Expr) or x.is_Integer:
+            return self.ring.constant(x if not isinstance(x, sp.Expr) else int(x))
+        if x.is_Rational:
+            return self.ring.constant(fmpq(int(x.p), int(x.q)))
+        if x.is_Symbol and x.name in self.symbols:
+            return self.symbols[x.name]
+        if x.is_Pow and x.exp.is_Integer and x.exp > 0:
+            return self._element(x.base) ** int(x.exp)
+        if x.is_Add or x.is_Mul:
+            parts = [self._element(part) for part in x.args]
+            return reduce(lambda a, b: a + b if x.is_Add else a * b, parts)
+        raise Unsupported(f"{self.name}: {x} is not a polynomial in its symbols")
 
     def generic(self, name: str, rows: int, columns: int) -> Array:
         """The matrix of the symbols ``name_i_j``; they must be among the names of the ring."""

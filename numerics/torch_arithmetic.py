@@ -267,6 +267,9 @@ class TorchArithmetic:
         # 1/sqrt rather than rsqrt: two correctly rounded operations, where rsqrt is only approximate on some devices.
         return self._guarded(a, lambda x: 1 / x.sqrt())
 
+    def eq0(self, a: Array) -> Array:
+        return (a.abs() <= self.zero_below).to(a.dtype)
+
     def nonzero(self, a: Array) -> list[bool]:
         """For a one-row array: which entries are not zero; NaN is not zero.
 

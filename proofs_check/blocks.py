@@ -9,35 +9,42 @@ from typing import Any
 import sympy as sp
 
 from constructions.errors import Unsupported
-from constructions.layers import LinearAttention, Route
+from constructions.layers import LinearAttention, Public, Route
 from constructions.layout import Layout, Size, block_matrix
 
 
 def attention_matrices(layer: LinearAttention, layout: Layout, counts: Mapping[str, Size]) -> list[dict[str, Any]]:
-    """For each head, heads with equal value, output and routes summed: P, Q, and the masks with R o S = M_in S M_out.
+    """For each head, heads with equal value, output, routes and mixing summed: P, Q, and the masks with
+    M (R o S) = M_in S M_out; a mixing T stands in M_in.
 
     Raises:
         Unsupported: a route within part of a kind, or from a token to itself.
     """
     fields, widths = list(layout), list(layout.widths.values())
     out = []
-    for value, target, routes, terms in layer.merged():
+    for heads in layer.merged():
+        value, target, mixing = heads[0].value, heads[0].out, heads[0].mixing
         P = block_matrix(widths, widths, {(fields.index(target), fields.index(value)): sp.Identity(layout[value])})
         entries: dict[tuple[int, int], Any] = {}
-        for sign, key, query in terms:
-            place = (fields.index(key), fields.index(query))
-            block = sp.Identity(layout[key]) if sign > 0 else -sp.Identity(layout[key])
+        for head in heads:
+            place = (fields.index(head.key), fields.index(head.query))
+            shape = layout[head.key], layout[head.query]
+            block = sp.Identity(shape[0]) if head.weight is None else head.weight.T.expression(*shape)
+            block = block if head.sign > 0 else -block
             entries[place] = entries[place] + block if place in entries else block
         Q = block_matrix(widths, widths, entries)
-        for sources, targets in _products(routes):
-            M_in, M_out = _mask(counts, sources), _mask(counts, targets)
-            out.append({"P": P, "Q": Q, "M_in": M_in, "M_out": M_out})
+        for sources, targets in _products(heads[0].routes):
+            out.append({"P": P, "Q": Q, "M_in": _mask(counts, sources, mixing), "M_out": _mask(counts, targets)})
     return out
 
 
-def _mask(counts: Mapping[str, Size], chosen: set[str]) -> Any:
+def _mask(counts: Mapping[str, Size], chosen: set[str], mixing: Public | None = None) -> Any:
     sizes = list(counts.values())
-    diagonal = {(i, i): sp.Identity(counts[kind]) for i, kind in enumerate(counts) if kind in chosen}
+    diagonal = {
+        (i, i): sp.Identity(counts[kind]) if mixing is None else mixing.expression(counts[kind], counts[kind])
+        for i, kind in enumerate(counts)
+        if kind in chosen
+    }
     return block_matrix(sizes, sizes, diagonal)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +21,7 @@ from flint import fmpq, fmpq_mat
 
 from constructions.errors import BadInput, Unsupported
 from constructions.exact import RATIONALS
-from constructions.layers import Layer, LinearAttention
+from constructions.layers import Layer, LinearAttention, Public, fixed
 from constructions.layout import Layout
 from constructions.tokens import Tokens
 
@@ -49,6 +50,11 @@ def prove_layers(
 
     Fields missing in `expected` are expected to be zero.
     """
+    name = _ambiguous(layers)
+    if name is not None:
+        return Finding(
+            Verdict.UNDECIDED, {"missing": f"two public matrices are called {name}, so one letter means both"}
+        )
     rng = random.Random(seed)
     for _ in range(points):
         refutation = separate(layers, layout, tokens, expected, rules, sample(rng))
@@ -73,6 +79,19 @@ def prove_layers(
             blocks[f"{key[0]}.{key[1]}"] = str(normal_form(value, rules))
         evidence[method] = blocks
     return Finding(Verdict.PROVED, evidence)
+
+
+def _ambiguous(layers: Sequence[Layer]) -> str | None:
+    """A name that two different public matrices share, up to transposition."""
+    known: dict[str, Public] = {}
+    for layer in layers:
+        for head in layer.heads if isinstance(layer, LinearAttention) else ():
+            for public in (head.weight, head.mixing):
+                if public is not None:
+                    first = known.setdefault(public.name, public)
+                    if public.entries is not first.entries:
+                        return public.name
+    return None
 
 
 def _every_block(layout: Layout, tokens: Tokens, expected: Blocks) -> dict[tuple[str, str], Words]:
@@ -139,7 +158,7 @@ def separate(
     counts = {kind: count if isinstance(count, int) else sizes[count] for kind, count in tokens.counts.items()}
     concrete = Tokens(counts, {key: evaluate(words, values, sizes) for key, words in tokens.blocks.items()})
     try:
-        out = _run(layers, concrete, RATIONALS)
+        out = _run([_at(layer, values) for layer in layers], concrete, RATIONALS)
     except BadInput as error:
         return {"block": "layers", "failure": f"the layers cannot be applied: {error}"}
     for (kind, field), claim in _every_block(layout, tokens, expected).items():
@@ -157,6 +176,21 @@ def separate(
                 "counterexample": {name: table(value) for name, value in sorted(values.items())},
             }
     return None
+
+
+def _at(layer: Layer, values: Mapping[str, fmpq_mat]) -> Layer:
+    """The layer with the values of the point for public matrices that are symbols."""
+    if not isinstance(layer, LinearAttention):
+        return layer
+
+    def value(public: Public | None) -> Public | None:
+        if public is None or public.entries is not None or public.name not in values:
+            return public
+        known = fixed(public.name, values[public.name].tolist())
+        return known.T if public.transposed else known
+
+    heads = [replace(head, weight=value(head.weight), mixing=value(head.mixing)) for head in layer.heads]
+    return replace(layer, heads=tuple(heads))
 
 
 def _inside(matrix: fmpq_mat, i: int, j: int) -> bool:

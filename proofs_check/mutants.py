@@ -17,7 +17,7 @@ from constructions.program import Program
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed object and what was changed: `kind` is sign, selector, route, head, layer, primitive, loop or entry."""
+    """A changed object and what was changed: `kind` is sign, selector, public, route, head, layer, loop or entry."""
 
     kind: str
     text: str
@@ -75,6 +75,12 @@ def _mutate_head(head: Head, program: Program) -> Iterator[tuple[str, str, Head]
     for selector in ("value", "key", "query", "out"):
         for field in _alike(program.layout, getattr(head, selector)):
             yield "selector", f"with {selector} {field}", replace(head, **{selector: field})  # type: ignore[arg-type]
+    if head.weight is not None:
+        yield "public", f"without weight {head.weight}", replace(head, weight=None)
+        yield "public", f"with weight {head.weight.T}", replace(head, weight=head.weight.T)
+    if head.mixing is not None:
+        yield "public", f"without mixing {head.mixing}", replace(head, mixing=None)
+        yield "public", f"with mixing {head.mixing.T}", replace(head, mixing=head.mixing.T)
     for i, route in enumerate(head.routes):
         before, after = head.routes[:i], head.routes[i + 1 :]
         yield "route", f"without {route}", replace(head, routes=before + after)
@@ -101,10 +107,12 @@ def _alike(layout: Layout, field: str) -> list[str]:
 
 
 def entry_mutants(heads: list[DenseHead], layout: Layout) -> Iterator[Mutant]:
-    """Single entries of P, Q and R changed: a non-zero one zeroed, negated, doubled; a zero one next to it set to 1."""
+    """Single entries of P, Q, R, M changed: a non-zero one zeroed, negated, doubled; a zero one beside it set to 1."""
     for h, head in enumerate(heads):
-        for name in ("P", "Q", "R"):
+        for name in ("P", "Q", "R", "M"):
             matrix = getattr(head, name)
+            if matrix is None:
+                continue
             entries = matrix.todok()
             for (i, j), value in sorted(entries.items()):
                 changes = {"zeroed": 0, "negated": -value, "doubled": 2 * value}

@@ -201,6 +201,10 @@ class FreeAlgebra:
     def shape(self, a: Words) -> tuple[Size, Size]:
         return a.shape
 
+    def symbol(self, name: str, rows: Size, columns: Size) -> Words:
+        """A public matrix: the letter of its name, so that a proof holds whatever its entries are."""
+        return letter(name, rows, columns)
+
     def add(self, a: Words, b: Words) -> Words:
         return a + b
 

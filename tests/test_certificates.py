@@ -13,7 +13,9 @@ from numerics import tasks
 from proofs_check.claim import Verdict
 from proofs_check.generic_layer import prove_layers
 from proofs_check.mutants import Mutant, entry_mutants, program_mutants
+from proofs_check.schwartz_zippel import Case
 from proofs_check.temporal_difference import executor as executor_proofs
+from proofs_check.temporal_difference import full_context as full_context_proofs
 from proofs_check.words import identity
 from verify.catalogue import CATALOGUE
 from verify.row import Options
@@ -42,10 +44,29 @@ def instance_mutants(claim):
         yield Mutant(kind, text, instances)
 
 
+def case_mutants(claim):
+    """Each change, by its text, on every small case whose program has it."""
+    changed = {}
+    for case in claim.build():
+        if case.identity.sizes["n"] <= 4:
+            for mutant in program_mutants(case.program):
+                changed.setdefault((mutant.kind, mutant.text), []).append(replace(case, program=mutant.subject))
+    for (kind, text), cases in changed.items():
+        yield Mutant(kind, text, cases)
+
+
 def mutants_of(claim):
     subject = claim.build()
-    if isinstance(subject, list) and hasattr(subject[0], "construction"):
+    if isinstance(subject, list) and isinstance(subject[0], Case):
+        yield from case_mutants(claim)
+    elif isinstance(subject, list) and hasattr(subject[0], "construction"):
         yield from instance_mutants(claim)
+    elif isinstance(subject, list) and isinstance(subject[0], full_context_proofs.Sized):
+        for sized in subject:
+            if (sized.d, sized.samples) == (2, 3):
+                for mutant in entry_mutants(sized.heads, full_context_proofs.layout_of(sized)):
+                    changed = replace(sized, heads=mutant.subject)
+                    yield Mutant("entry", f"{sized}: {mutant.text}", [changed])
     elif isinstance(subject, list):
         n, k, heads = subject[-1]
         for mutant in entry_mutants(heads, executor_room.executor_program(n, 1).layout):
@@ -138,6 +159,30 @@ REFUTED = {
         "+(r, x, y; r) with query x",
         "-(r, x, x; r) along query => query",
     ],
+    "td.krylov context-generic": [
+        "compile: +(y, z, z; y) negated",
+        "round 2: pass 1: layer dropped",
+        "round 1: w, next: +(x, c, one; z) with key one",
+        "b_1 = r: +(x, r, one; x) with value y",
+    ],
+    "td.executor values-generic": [
+        "repeated 4 - 1 times",
+        "+(r, x, y; r) negated",
+        "-(r, x, x; r) with key y",
+        "-(r, x, x; r) without source => query",
+    ],
+    "td.executor end-to-end-generic": [
+        "repeated 5 + 1 times",
+        "compile: +(r, x, z; r) dropped",
+        "round 2: A b, d: +(x, y, x; z) negated",
+        "-(r, x, x; r) with key y",
+    ],
+    "td.executor enclosure": [
+        "+(r, x, y; r) negated",
+        "repeated 6 - 1 times",
+        "compile: +(y, z, z; y) negated",
+        "b_1 = r: +(x, r, one; x) with value y",
+    ],
     "td.executor matrices": ["Q[0, 0] negated", "Q[0, 4] zeroed", "R[0, 0] zeroed", "P[8, 8] doubled"],
     "td.executor end-to-end": [
         "repeated 6 - 1 times",
@@ -145,6 +190,53 @@ REFUTED = {
         "-(r, x, x; r) without source => query",
         "b_1 = r: layer dropped",
         "compile: +(y, z, z; y) negated",
+    ],
+    "td.full-context td": [
+        "-(r, C x, x; r) negated",
+        "-(r, C x, x; r) without weight C",
+        "-(r, C x, x; r) with weight C'",
+        "+(r, C x, y; r) dropped",
+        "-(r, C x, x; r) without sample => query",
+        "repeated L - 1 times",
+    ],
+    "td.full-context td-lambda": [
+        "-(r Lambda, C x, x; r) without mixing Lambda",
+        "+(r Lambda, C x, y; r) with mixing Lambda'",
+        "+(r Lambda, C x, y; r) with query x",
+        "-(r Lambda, C x, x; r) with weight C'",
+        "repeated L + 1 times",
+    ],
+    "td.full-context residual-gradient": [
+        "+(r, C y, x; r) dropped",
+        "+(r, C y, x; r) with key x",
+        "-(r, C y, y; r) negated",
+        "-(r, C x, x; r) along query => query",
+        "-(r, C y, y; r) without weight C",
+    ],
+    "td.full-context average-reward": [
+        "-(r T, C x, x; h) without mixing T",
+        "+(r T, C x, y; h) with mixing T'",
+        "-(r T, C x, x; h) with value h",
+        "-(r T, C x, x; h) with out r",
+        "+(h, C x, y; h) dropped",
+        "-(h, C x, x; h) without sample => query",
+    ],
+    "td.full-context matrices": [
+        "td (2, 3): head 1: Q[0, 1] negated",
+        "td-lambda (2, 3): head 1: M[2, 0] doubled",
+        "td-lambda (2, 3): head 1: M[1, 1] zeroed",
+        "residual-gradient (2, 3): head 1: Q[2, 3] zeroed",
+        "average-reward (2, 3): head 1: M[1, 2] negated",
+        "average-reward (2, 3): head 2: R[0, 3] zeroed",
+        "average-reward (2, 3): head 1: P[5, 4] doubled",
+    ],
+    "td.full-context instances": [
+        "step: -(r, C x, x; r) negated",
+        "repeated 4 - 1 times",
+        "step: -(r Lambda, C x, x; r) without mixing Lambda",
+        "step 2: +(r, C2 y, x; r) with weight C2'",
+        "step: -(h, C x, x; h) dropped",
+        "step 3: layer dropped",
     ],
 }
 

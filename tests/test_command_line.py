@@ -42,7 +42,12 @@ def refused(capsys, *arguments):
 def test_list(capsys):
     code, out, _ = call(capsys, "list", "--json")
     assert code == 0
-    assert [row["theorem"] for row in json.loads(out)["theorems"]] == ["td.statistics", "td.krylov", "td.executor"]
+    assert [row["theorem"] for row in json.loads(out)["theorems"]] == [
+        "td.statistics",
+        "td.krylov",
+        "td.executor",
+        "td.full-context",
+    ]
     assert "td.executor" in call(capsys, "list")[1]
 
 

@@ -88,7 +88,7 @@ CONTEXT = {
 
 @pytest.fixture(scope="module")
 def step_claim():
-    return executor_proofs.claims(lambda: [], lambda: [])[0]
+    return executor_proofs.claims(lambda: [], lambda: [], lambda: [])[0]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,16 @@ def _exactness(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
     return reproduce_exactness(quick, seed, device)
 
 
-REPRODUCTIONS: dict[str, Callable[[bool, int, str], list[dict[str, Any]]]] = {"exactness": _exactness}
+def _predecessors(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
+    from numerics.temporal_difference.full_context import reproduce_predecessors
+
+    return reproduce_predecessors(quick, seed, device)
+
+
+REPRODUCTIONS: dict[str, Callable[[bool, int, str], list[dict[str, Any]]]] = {
+    "exactness": _exactness,
+    "predecessors": _predecessors,
+}
 """name -> (quick, seed, device) -> rows that hold the source's figure beside ours."""
 
 

@@ -32,12 +32,16 @@ def print_rows(rows: Sequence[Row], console: Console) -> None:
 
 
 def print_certificates(certificates: Sequence[dict[str, Any]], console: Console) -> None:
-    """Verdict, assurance and scope of each claim; what failed in words; assumptions once each."""
-    table = _table("theorem", "claim", "verdict", "assurance", "SCOPE", "seconds")
-    for c in certificates:
-        verdict = f"[{STYLES[c['verdict']]}]{c['verdict']}[/]"
-        table.add_row(c["theorem"], c["claim"], verdict, c["assurance"], escape(c["scope"]), f"{c['seconds']:.2f}")
-    console.print(table)
+    """Verdict and assurance of each claim, its scope below it; what failed in words; assumptions once each."""
+    for theorem in dict.fromkeys(c["theorem"] for c in certificates):
+        console.print(f"[bold]{theorem}[/]")
+        table = _table("CLAIM", "verdict", "assurance", "seconds")
+        for c in certificates:
+            if c["theorem"] == theorem:
+                claim = f"{c['claim']}\n[dim]{escape(c['scope'])}[/]"
+                verdict = f"[{STYLES[c['verdict']]}]{c['verdict']}[/]"
+                table.add_row(claim, verdict, c["assurance"], f"{c['seconds']:.2f}")
+        console.print(table)
     for c in certificates:
         if c["verdict"] != "proved":
             console.print(f"{c['theorem']} {c['claim']}: {escape(failure_text(c['evidence']))}")
@@ -119,9 +123,10 @@ def print_shown(document: dict[str, Any], console: Console) -> None:
         console.print(f"[bold]{escape(matrices['layer'])}[/], heads {escape(', '.join(matrices['heads']))}:")
         for name in ("P", "Q"):
             console.print(f"  {name}: {escape(matrices[name])}", highlight=False, soft_wrap=True)
-    table = _table("claim", "assurance", "SCOPE", "STATEMENT")
+    table = _table("CLAIM", "assurance")
     for claim in document["claims"]:
-        table.add_row(claim["claim"], claim["assurance"], escape(claim["scope"]), escape(claim["statement"]))
+        text = f"{claim['claim']}: {escape(claim['statement'])}\n[dim]{escape(claim['scope'])}[/]"
+        table.add_row(text, claim["assurance"])
     console.print(table)
     task_class = document["task_class"]
     console.print(f"task class {task_class['name']}: {escape(task_class['statement'])}.")

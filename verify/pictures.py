@@ -15,7 +15,7 @@ import sympy as sp
 
 from constructions.dense import dense_heads
 from constructions.errors import BadInput
-from constructions.layers import Layer, LinearAttention, Release, Repeat, Route
+from constructions.layers import Head, Layer, LinearAttention, Release, Repeat, Route
 from constructions.layout import Layout, is_concrete
 from constructions.program import Program
 
@@ -99,10 +99,7 @@ def representative_layers(program: Program, counts: Mapping[str, int]) -> list[S
 
 def _heads_up_to_spans(layer: LinearAttention) -> frozenset:
     """What a layer does, without saying at which places: selectors, sign, kinds and the form of the routes."""
-    return frozenset(
-        (h.value, h.key, h.query, h.out, h.sign, frozenset((r.source.kind, r.target.kind, r.same) for r in h.routes))
-        for h in layer.heads
-    )
+    return frozenset((str(h), frozenset((r.source.kind, r.target.kind, r.same) for r in h.routes)) for h in layer.heads)
 
 
 def _reach(shown: Shown) -> int:
@@ -127,8 +124,8 @@ def layer_pictures(
         layers: which ones; `representative_layers` by default, `attention_layers` for all.
 
     Returns:
-        Per layer ``{"label", "times", "alike", "heads"}``; per head, those with the same value, output and routes
-        merged, ``{"text", "formulas": {"P", "Q", "R"}, "svgs": {"P", "Q", "R"}}``.
+        Per layer ``{"label", "times", "alike", "heads"}``; per head, those that are one as matrices merged,
+        ``{"text", "formulas": {"P", "Q", "R"}, "svgs": {"P", "Q", "R"}}``, and "M" too where values are mixed.
 
     Raises:
         BadInput: as for `attention_layers`.
@@ -145,28 +142,31 @@ def _draw_heads(shown: Shown, layout: Layout) -> list[dict[str, Any]]:
     matrices = dense_heads(shown.layer, layout, counts)
     fields = dict(layout.widths)
     out = []
-    for dense, (value, target, routes, terms) in zip(matrices, shown.layer.merged(), strict=True):
-        formulas = {"P": _outer(1, target, value), "Q": _sum(terms), "R": _text(routes)}
+    for dense, heads in zip(matrices, shown.layer.merged(), strict=True):
+        first = heads[0]
+        formulas = {"P": f"E_{first.out}′ E_{first.value}", "Q": _sum(heads), "R": _text(first.routes)}
         svgs = {
             "P": grid_svg(dense.P, fields, fields, f"P of {shown.label}: {formulas['P']}"),
             "Q": grid_svg(dense.Q, fields, fields, f"Q of {shown.label}: {formulas['Q']}"),
             "R": grid_svg(dense.R, counts, counts, f"mask R of {shown.label}: {formulas['R']}"),
         }
-        text = f"{target} gains {value}, scored by {_scores(terms)}"
+        if dense.M is not None:
+            formulas["M"] = str(first.mixing)
+            svgs["M"] = grid_svg(dense.M, counts, counts, f"mixing M of {shown.label}: {formulas['M']}")
+        offered = first.value if first.mixing is None else f"{first.value} {first.mixing}"
+        text = f"{first.out} gains {offered}, scored by {_scores(heads)}"
         out.append({"text": text, "formulas": formulas, "svgs": svgs})
     return out
 
 
-def _outer(sign: int, rows: str, columns: str) -> str:
-    return f"{'−' if sign < 0 else ''}E_{rows}′ E_{columns}"
+def _sum(heads: Sequence[Head]) -> str:
+    terms = [f"{'−' if h.sign < 0 else ''}E_{h.key}′ {f'{h.weight.T} ' if h.weight else ''}E_{h.query}" for h in heads]
+    return " + ".join(terms).replace("+ −", "− ").replace("'", "′")
 
 
-def _sum(terms: Sequence[tuple[int, str, str]]) -> str:
-    return " + ".join(_outer(*term) for term in terms).replace("+ −", "− ")
-
-
-def _scores(terms: Sequence[tuple[int, str, str]]) -> str:
-    return " + ".join(f"{'−' if s < 0 else ''}⟨{key}, {query}⟩" for s, key, query in terms).replace("+ −", "− ")
+def _scores(heads: Sequence[Head]) -> str:
+    terms = [f"{'−' if h.sign < 0 else ''}⟨{f'{h.weight} ' if h.weight else ''}{h.key}, {h.query}⟩" for h in heads]
+    return " + ".join(terms).replace("+ −", "− ")
 
 
 def _text(routes: Sequence[Route]) -> str:

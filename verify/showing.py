@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from constructions.layers import LinearAttention, Repeat
+from constructions.layers import Head, LinearAttention, Repeat
 from constructions.program import Program
 
 from .row import Options, Row
@@ -45,22 +45,27 @@ def shown_document(row: Row, states: int, depth: int, options: Options) -> dict[
 
 
 def block_matrices(program: Program) -> list[dict[str, Any]]:
-    """P and Q of every attention layer by block, heads with equal value, output and routes as one."""
+    """P, Q and M of every attention layer by block, heads with equal value, output, routes and mixing as one."""
     out = []
     for layer in attention_layers(program.layers):
-        for value, target, routes, terms in layer.merged():
-            Q = " ".join(f"{'+' if sign > 0 else '-'} E_{key}' E_{query}" for sign, key, query in terms)
-            heads = [str(h) for h in layer.heads if (h.value, h.out, h.routes) == (value, target, routes)]
+        for heads in layer.merged():
+            first = heads[0]
+            Q = " ".join(f"{'+' if h.sign > 0 else '-'} E_{h.key}' {_weight(h)}E_{h.query}" for h in heads)
             out.append(
                 {
                     "layer": layer.label,
-                    "heads": heads,
-                    "P": f"E_{target}' E_{value}",
+                    "heads": [str(head) for head in heads],
+                    "P": f"E_{first.out}' E_{first.value}",
                     "Q": Q.removeprefix("+ "),
-                    "routes": [str(route) for route in routes],
+                    "M": str(first.mixing) if first.mixing else "I",
+                    "routes": [str(route) for route in first.routes],
                 }
             )
     return out
+
+
+def _weight(head: Head) -> str:
+    return f"{head.weight.T} " if head.weight else ""
 
 
 def attention_layers(layers: Any) -> list[LinearAttention]:

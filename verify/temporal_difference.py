@@ -8,11 +8,12 @@ from typing import Any
 
 from constructions.construction import Construction
 from constructions.task import Task
-from constructions.temporal_difference import executor, krylov, statistics
-from numerics import tasks
+from constructions.temporal_difference import executor, full_context, krylov, statistics
+from numerics import feature_tasks, tasks
 from proofs_check.claim import Claim
 from proofs_check.instances import Instance
 from proofs_check.temporal_difference import executor as executor_proofs
+from proofs_check.temporal_difference import full_context as full_context_proofs
 from proofs_check.temporal_difference import krylov as krylov_proofs
 from proofs_check.temporal_difference import statistics as statistics_proofs
 
@@ -82,6 +83,59 @@ def _executor_claims(options: Options) -> list[Claim]:
     return executor_proofs.claims(
         lambda: _instances(executor.construction, large_tasks(options.seed)),
         lambda: _instances(executor.construction, small_tasks(options.seed), passes=(1, 2)),
+        lambda: _enclosed_instances(options),
+    )
+
+
+def _enclosed_instances(options: Options) -> list[Instance]:
+    """Balanced, two passes, with the exact k as number of rounds; a task with k = 0 has nothing to enclose."""
+    chosen = small_tasks(options.seed) + ([] if options.quick else large_tasks(options.seed)[:2])
+    ranked = [(task, depth, krylov_proofs.krylov_rank(task, depth)) for task, depth in chosen]
+    return [
+        Instance(executor.construction(task.n, depth, passes=2, balanced=True, rounds=k), task)
+        for task, depth, k in ranked
+        if k
+    ]
+
+
+def _full_context_instances(seed: int, large: bool) -> list[Instance]:
+    """Each algorithm on both Boyan chains and a random chain, with one preconditioner and with one for each layer."""
+    out = []
+    for algorithm in full_context.ALGORITHMS:
+        g = "1" if algorithm == "average-reward" else "9/10"
+        rate = "1/2" if algorithm == "td-lambda" else 0
+        if large:
+            depth, logs = (
+                40,
+                [
+                    feature_tasks.boyan_chain(100, 1, seed),
+                    feature_tasks.continuing_boyan_chain(discount=g, seed=seed),
+                    feature_tasks.random_chain(8, 5, 100, g, seed),
+                ],
+            )
+        else:
+            depth, logs = (
+                4,
+                [
+                    feature_tasks.random_chain(4, 2, 6, g, seed),
+                    feature_tasks.continuing_boyan_chain(5, 3, 10, g, seed),
+                    feature_tasks.boyan_chain(20, 1, seed),
+                ],
+            )
+        for log in logs:
+            for count in (1, depth):
+                d, samples = log.size
+                C = feature_tasks.small_matrices(count, d, seed)
+                built = full_context.construction(
+                    algorithm, d, samples, depth, preconditioners=C, step="1/2", rate=rate
+                )
+                out.append(Instance(built, log))
+    return out
+
+
+def _full_context_claims(options: Options) -> list[Claim]:
+    return full_context_proofs.claims(
+        lambda: _full_context_instances(options.seed, True), lambda: _full_context_instances(options.seed, False)
     )
 
 
@@ -146,5 +200,24 @@ ROWS = [
         show=lambda n, depth: Shown(executor.from_context(n, depth), {"source": n, "query": n}),
         claims=_executor_claims,
         measure=_measure("executor"),
+    ),
+    Row(
+        theorem=full_context.THEOREM,
+        title="TD(0), TD(lambda), residual gradient and average-reward TD on the full context of N samples",
+        source="arXiv 2405.13861 (Wang, Blaser, Daneshmand, Zhang)",
+        docs=(
+            "One layer moves the last coordinate of every sample and query by one step of the algorithm, with any"
+            " public preconditioner C in each layer (step and 1/N included). Sample t holds its temporal-difference"
+            " error, query q holds -w'phi_q. TD(lambda) mixes the errors by T_ij = lambda^(i-j), i >= j (the trace"
+            " decays by lambda as given), residual gradient scores against phi - g phi', average reward has two values,"
+            " R minus its running mean and w'(phi' - phi). Each algorithm is proved for all sizes, depths and C; the"
+            " matrices are checked as polynomials up to d = 64; runs on Boyan chains and random chains equal the"
+            " algorithm in Q. Shown: TD(lambda) with decay 1/2 on 4 samples; TD(0) is the same without the mixing."
+        ),
+        show=lambda d, depth: Shown(
+            full_context.construction("td-lambda", d, 4, depth, rate="1/2"), {"sample": 4, "query": 1}
+        ),
+        claims=_full_context_claims,
+        measure=_measure("full_context"),
     ),
 ]

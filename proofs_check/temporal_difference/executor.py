@@ -20,9 +20,13 @@ from constructions.temporal_difference.executor import ASSUMPTIONS, THEOREM, exe
 from constructions.tokens import Tokens
 
 from ..claim import Assurance, Claim, Finding, Verdict, rational, table
+from ..enclosures import BITS, RADIUS_BITS, prove_enclosures
 from ..generic_layer import Point, biorthogonal, prove_layers, random_matrix
 from ..instances import NAMED, InstanceSource, prove_instances
+from ..schwartz_zippel import Case, prove_cases
 from ..words import Words, identity, letter, normal_form, rule
+from .generic_tasks import Sizes, case, executor_difference, from_states, log_difference, values_difference
+from .krylov import SCHWARTZ_ZIPPEL
 
 N, K, Q, L = sp.symbols("n k q L", integer=True, positive=True)
 SIZES = [(n, k) for n in range(1, 5) for k in range(1, min(n, 3) + 1)]
@@ -247,7 +251,20 @@ def refute_at_point(n: int, k: int, heads: list[DenseHead], points: int = 2) -> 
     return None
 
 
-def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[Claim]:
+def end_to_end_cases() -> list[Case]:
+    """From state tokens with k < n, and from the raw log with k = n, small and at n = 24, L = 30, N = 960."""
+    cases = []
+    for s in (Sizes(4, 2, 5, 4), Sizes(24, 12, 30, 24)):
+        cases.append(case(from_states(s.n, s.rounds, s.depth), values_difference, s, "v at depth"))
+    for s in (Sizes(3, 3, 4, 3, 7), Sizes(24, 24, 30, 24, 960)):
+        program = executor.construction(s.n, s.depth).program
+        cases.append(case(program, log_difference, s, "v at depth"))
+    return cases
+
+
+def claims(
+    instances: InstanceSource, quick_instances: InstanceSource, enclosed_instances: InstanceSource
+) -> list[Claim]:
     """The claims of td.executor; the instances (encoder and executor on tasks) come from the caller."""
     inductive = partial(Claim, THEOREM, assurance=Assurance.INDUCTIVE, build=lambda: executor_program(N, L))
     end_to_end = partial(
@@ -282,6 +299,43 @@ def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[C
             (BIORTHOGONAL, *ASSUMPTIONS),
             build_sizes,
             prove_at_sizes,
+        ),
+        Claim(
+            THEOREM,
+            "values-generic",
+            "the executor on an exact context reads v_l at every depth, as an identity of rational functions",
+            "all tasks with r in an A-invariant range of B and all W with W' B = I, at the sizes in the evidence",
+            Assurance.PROBABILISTIC,
+            (*ASSUMPTIONS, SCHWARTZ_ZIPPEL),
+            lambda: [
+                case(executor_program(s.n, s.depth), executor_difference, s, "v at depth")
+                for s in (Sizes(3, 2, 4), Sizes(24, 12, 30))
+            ],
+            prove_cases,
+        ),
+        Claim(
+            THEOREM,
+            "end-to-end-generic",
+            "encoder and executor, from the state tokens and from raw tokens, give v_l at every state and depth l <= L",
+            "all tasks and logs of Krylov dimension k with generic b_1, .., b_k, at the sizes in the evidence",
+            Assurance.PROBABILISTIC,
+            (*executor.krylov.ASSUMPTIONS, *ASSUMPTIONS[1:], SCHWARTZ_ZIPPEL),
+            end_to_end_cases,
+            prove_cases,
+        ),
+        Claim(
+            THEOREM,
+            "enclosure",
+            "two balanced passes and the executor in Arb balls: every ball contains the exact v_l(q), in Q",
+            f"{NAMED}, {BITS} bits, every radius below 2^-{RADIUS_BITS}",
+            Assurance.ENCLOSED,
+            (
+                *executor.krylov.ASSUMPTIONS,
+                executor.krylov.BALANCED_ASSUMPTION,
+                "the number of rounds is the k found in Q",
+            ),
+            enclosed_instances,
+            prove_enclosures,
         ),
         end_to_end(name="end-to-end", scope=NAMED, build=quick_instances),
         end_to_end(

@@ -15,7 +15,11 @@ from constructions.temporal_difference.krylov import ASSUMPTIONS, BALANCED_ASSUM
 
 from ..claim import Assurance, Claim, Finding, Verdict
 from ..instances import NAMED, Instance, InstanceSource, prove_instances, with_square_roots
+from ..schwartz_zippel import Case, prove_cases
 from . import encoder
+from .generic_tasks import Sizes, case, context_difference, from_states
+
+SCHWARTZ_ZIPPEL = "Schwartz-Zippel lemma and a bound on the number of primes (cited)"
 
 
 def prove_decoding(instances: Sequence[Instance]) -> Finding:
@@ -67,6 +71,12 @@ def prove_balanced(instances: Sequence[Instance]) -> Finding:
     return prove_instances([Instance(_decoding(x), x.task) for x in instances], with_square_roots)
 
 
+def generic_cases() -> list[Case]:
+    """Every Krylov dimension at n = 4, L < k, and n = 24, k = 12, L = 30."""
+    chosen = [Sizes(4, k, 6, 4) for k in range(1, 5)] + [Sizes(5, 3, 3, 3), Sizes(24, 12, 30, 24)]
+    return [case(from_states(s.n, s.rounds), context_difference, s, "[B; Y; g0']") for s in chosen]
+
+
 def claims(
     instances: InstanceSource,
     quick_instances: InstanceSource,
@@ -87,6 +97,16 @@ def claims(
     return [
         *encoder.claims(),
         context(name="context", scope=NAMED, build=quick_instances),
+        Claim(
+            THEOREM,
+            "context-generic",
+            "Z_0 equals the context by orthogonal projections, as an identity of rational functions in A and r",
+            "all tasks of Krylov dimension k with generic b_1, .., b_k, at the sizes in the evidence",
+            Assurance.PROBABILISTIC,
+            (*ASSUMPTIONS, SCHWARTZ_ZIPPEL),
+            generic_cases,
+            prove_cases,
+        ),
         context(name="narrow", scope=f"{NAMED}, in the narrow layout of width 2n + 4", build=narrow_instances),
         on_instances(
             name="dimension",
