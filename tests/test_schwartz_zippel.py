@@ -80,9 +80,8 @@ def test_a_short_prime_is_undecided():
 def test_large_sizes_are_proved_with_the_probability_printed():
     finding = prove_cases([case(executor_program(24, 30), executor_difference, Sizes(24, 12, 30), "v at depth")])
     assert finding.verdict is Verdict.PROVED
-    (evidence,) = finding.evidence.values()
-    assert len(set(evidence["primes"])) == 2
-    assert int(evidence["failure probability"].removeprefix("below 2^-")) > 100
+    assert len(set(finding.evidence["n = 24, k = 12, L = 30"]["primes"])) == 2
+    assert int(finding.evidence["failure probability"].removeprefix("below 2^-")) > 100
 
 
 def test_an_identity_that_is_false_by_one_term_is_refuted():

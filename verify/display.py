@@ -38,7 +38,10 @@ def print_certificates(certificates: Sequence[dict[str, Any]], console: Console)
         table = _table("CLAIM", "verdict", "assurance", "seconds")
         for c in certificates:
             if c["theorem"] == theorem:
-                claim = f"{c['claim']}\n[dim]{escape(c['scope'])}[/]"
+                below = [c["scope"]]
+                if "failure probability" in c["evidence"]:
+                    below.append(f"failure probability {c['evidence']['failure probability']}")
+                claim = f"{c['claim']}\n[dim]{escape('; '.join(below))}[/]"
                 verdict = f"[{STYLES[c['verdict']]}]{c['verdict']}[/]"
                 table.add_row(claim, verdict, c["assurance"], f"{c['seconds']:.2f}")
         console.print(table)
