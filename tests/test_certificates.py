@@ -104,6 +104,8 @@ REFUTED = {
         "round 2: pass 2: layer dropped",
         "b_1 = r: +(x, r, one; x) along state -> slot[0]",
         "round 4: 1/d: layer dropped",
+        "gate: layer dropped",
+        "normalise: +(z, c, gam; y) negated",
     ],
     "td.krylov compilation": [
         "compile: +(y, z, z; y) negated",
@@ -300,6 +302,16 @@ def test_hypotheses_are_needed():
     finding = prove_layers([layer], program.layout, tokens, after, [], executor_proofs._sample)
     assert finding.verdict is Verdict.UNDECIDED
     assert "source.r" in finding.evidence["missing"]
+
+
+def test_a_layer_between_rounds_is_noticed():
+    """The rounds are read by their labels, so a layer with a label of its own must not slip in."""
+    claim = CLAIMS["td.krylov rounds"]
+    program = claim.build()
+    stray = replace(program.layers[4], label="extra")
+    for place in (4, 8, len(program.layers)):
+        changed = program.with_layers((*program.layers[:place], stray, *program.layers[place:]))
+        assert claim.certify(changed).verdict is Verdict.REFUTED
 
 
 def test_ab_equals_bh_fails_below_k_and_the_executor_still_holds():

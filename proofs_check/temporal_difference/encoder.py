@@ -13,6 +13,7 @@ the reals because b'b = 0 only for b = 0.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from constructions.layers import Layer, LinearAttention, Tokenwise
 from constructions.program import Program
 from constructions.temporal_difference import krylov
 from constructions.temporal_difference.krylov import ASSUMPTIONS, THEOREM
+from constructions.temporal_difference.statistics import statistics_layers
 from constructions.tokens import Span, Tokens
 
 from ..claim import Assurance, Claim, Finding, Verdict
@@ -87,11 +89,25 @@ def round_kinds(j: int) -> dict[Span, str]:
     }
 
 
+def stray_layer(program: Program) -> str | None:
+    """What keeps the program from being stage 1, b_1, the rounds in order, compilation and releases, no more; or None."""
+    stage_1 = statistics_layers()
+    if program.layers[: len(stage_1)] != stage_1:
+        return "expected the layers of td.statistics first"
+    rest = [layer.label for layer in program.layers[len(stage_1) :]]  # type: ignore[union-attr]
+    found = [label for label, _ in itertools.groupby(re.sub(r"^(round \d+):.*", r"\1", label) for label in rest)]
+    after = ["compile", "release slots", "release states", "gate", "forget workspace"]
+    expected = ["b_1 = r", *(f"round {j + 1}" for j in range(ROUNDS)), *after]
+    return None if found == expected else f"expected the parts {', '.join(expected)}, found {', '.join(found)}"
+
+
 def split_round(program: Program, j: int) -> tuple[list[Layer], list[list[Layer]]]:
     """Round j as generic layers: those before the passes, and each pass."""
     layers = labelled(program, f"round {j + 1}:")
     passes = [layer for layer in layers if re.search(r"pass \d+$", layer.label)]  # type: ignore[union-attr]
-    before = [layer for layer in layers if layer not in passes]
+    before = layers[: len(layers) - len(passes)]
+    if layers[len(before) :] != passes:
+        raise Unsupported(f"round {j + 1}: expected the passes last")
     done = {Span("slot", 0, j + 1): "done", Span("slot", j + 1, j + 2): "next"}
     return renamed(before, round_kinds(j)), [renamed([layer], done) for layer in passes]
 
@@ -104,6 +120,9 @@ def _state(r: bool = False) -> dict[tuple[str, str], Words]:
 
 def prove_rounds(program: Program) -> Finding:
     """b_1 = r; w = b recip_0(b'b), the copies, z = A b in the next slot; each pass z - B W' z; zero stays zero."""
+    stray = stray_layer(program)
+    if stray is not None:
+        return Finding(Verdict.REFUTED, {"block": program.name, "failure": stray})
     findings = {"b_1 = r": _prove_first(program)}
     for j in range(ROUNDS):
         before, passes = split_round(program, j)
