@@ -39,6 +39,7 @@ N, K, M = sp.symbols("n k m", integer=True, positive=True)
 ROUNDS, PASSES = 4, 2
 
 POSITIVITY = "b'b = 0 only for b = 0 (real numbers)"
+SPAN = "A^j r lies in the span of b_1, .., b_{j+1}: from the claim orthogonality, one round after the other"
 SPANNING = "n orthogonal non-zero vectors of R^n span it (cited)"
 
 
@@ -90,7 +91,7 @@ def round_kinds(j: int) -> dict[Span, str]:
 
 
 def stray_layer(program: Program) -> str | None:
-    """What keeps the program from being stage 1, b_1, the rounds in order, compilation and releases, no more; or None."""
+    """Why the program is not stage 1, b_1, the rounds in order, compilation and releases; else None."""
     stage_1 = statistics_layers()
     if program.layers[: len(stage_1)] != stage_1:
         return "expected the layers of td.statistics first"
@@ -327,7 +328,7 @@ def claims() -> list[Claim]:
             "on the tokens kept W'B = I, r = B g0 and A^j r = B H^j g0 for every j < L",
             "all n, L and tasks",
             Assurance.INDUCTIVE,
-            (*ASSUMPTIONS, POSITIVITY, SPANNING),
+            (*ASSUMPTIONS, POSITIVITY, SPAN, SPANNING),
             no_object,
             lambda _: prove_context(),
         ),
