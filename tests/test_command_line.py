@@ -271,3 +271,13 @@ def test_npz_log(capsys, tmp_path):
     code, out, _ = call(capsys, "context", path, *CSV, "--discount", "9/10", "--json")
     assert code == 0
     assert json.loads(out)["krylov"]["dimension"] == 2
+
+
+def test_several_processes_give_the_same_certificates(capsys):
+    documents = []
+    for jobs in (1, 2):
+        code, out, _ = call(capsys, "certify", "td.executor", "--quick", "--jobs", jobs, "--json")
+        assert code == 0
+        certificates = json.loads(out)["certificates"]
+        documents.append([{key: c[key] for key in c if key != "seconds"} for c in certificates])
+    assert documents[0] == documents[1]

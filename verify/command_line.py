@@ -17,8 +17,9 @@ from rich.console import Console
 
 from constructions.errors import BadInput
 
-from . import display, storage, working
+from . import certifying, display, storage, working
 from .catalogue import CATALOGUE, chosen_reproductions, chosen_rows
+from .certifying import Chosen
 from .environment import environment
 from .row import Options
 from .showing import shown_document
@@ -37,6 +38,7 @@ Ids = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 Quick = Annotated[bool, typer.Option("--quick", help="The quick profile: smaller instances, fewer tasks.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Processes that certify; 0: one a processor, one if quick.")]
 Device = Annotated[str, typer.Option("--device", help="torch device of float runs: cpu, cuda.")]
 Dtypes = Annotated[
     list[str] | None, typer.Option("--dtype", help="torch number format of float runs; may be repeated.")
@@ -89,11 +91,18 @@ def show(
 
 
 @app.command()
-def certify(ids: Ids = None, quick: Quick = False, module: Module = None, json: Json = False, seed: Seed = 0) -> None:
+def certify(
+    ids: Ids = None,
+    quick: Quick = False,
+    module: Module = None,
+    jobs: Jobs = 0,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
     """Decide every claim of the theorems: proved, refuted or undecided."""
-    claims = working.claims_of(chosen_rows(ids or [], module), _options(quick, seed))
-    with working.progress(Console(stderr=True), len(claims), json) as announce:
-        certificates = list(working.certify(claims, announce))
+    chosen = Chosen(tuple(ids or ()), module, _options(quick, seed))
+    with working.progress(Console(stderr=True), len(chosen.claims()), json) as announce:
+        certificates = list(certifying.certify(chosen, announce, jobs))
     documents = [certificate.to_json() for certificate in certificates]
     if json:
         _print_json({"certificates": documents, "seed": seed, "environment": environment()})
@@ -132,14 +141,15 @@ def run(
     out: Out = None,
     device: Device = "cpu",
     dtype: Dtypes = None,
+    jobs: Jobs = 0,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
     """Certify and measure, and write a folder: results.json, certificates/*.json, report.html."""
     from .running import run_all
 
-    rows, options = chosen_rows(ids or [], module), _options(quick, seed, device, dtype)
-    folder, results, code = run_all(rows, options, out, Console(stderr=True), silent=json)
+    chosen = Chosen(tuple(ids or ()), module, _options(quick, seed, device, dtype))
+    folder, results, code = run_all(chosen, out, Console(stderr=True), jobs=jobs, silent=json)
     if json:
         _print_json({**results, "folder": str(folder)})
     else:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from . import __version__, storage, working
+from .certifying import Chosen, certify
 from .environment import environment
 from .report import render_report
-from .row import Options, Row
 from .showing import pictured_document
 
 FORMAT = 1
@@ -19,15 +18,15 @@ FORMAT = 1
 
 
 def run_all(
-    rows: Sequence[Row], options: Options, out: Path | None, console: Console, silent: bool
+    chosen: Chosen, out: Path | None, console: Console, *, jobs: int, silent: bool
 ) -> tuple[Path, dict[str, Any], int]:
     """Certify and measure every row into a folder; (folder, results, exit code).
 
     Each certificate is written when it is decided, `results.json` after every step with `complete` false until the
     end: an interrupted run leaves whole files that say how far it got.
     """
+    rows, options = chosen.rows(), chosen.options
     folder = storage.new_run_folder(out)
-    claims = working.claims_of(rows, options)
     certificates, measurements = [], []
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -39,8 +38,8 @@ def run_all(
         "certificates": [],
         "measurements": [],
     }
-    with working.progress(console, len(claims) + len(rows) + 1, silent) as announce:
-        for certificate in working.certify(claims, announce):
+    with working.progress(console, len(chosen.claims()) + len(rows) + 1, silent) as announce:
+        for certificate in certify(chosen, announce, jobs):
             certificates.append(certificate)
             results["certificates"].append(certificate.to_json())
             claim = certificate.claim

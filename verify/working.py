@@ -1,4 +1,4 @@
-"""The work behind the commands: certify, measure, reproduce; with progress, and results as they come."""
+"""The work behind the commands: measuring and reproducing with progress, and the exit code."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from constructions.errors import BadInput
 from numerics.measurement import Measurement
-from proofs_check.claim import Certificate, Claim
+from proofs_check.claim import Certificate
 
-from .catalogue import CATALOGUE, REPRODUCTIONS
+from .catalogue import REPRODUCTIONS
 from .row import Options, Row
 
 Announce = Callable[[str], None]
@@ -33,28 +32,6 @@ def progress(console: Console, total: int, silent: bool) -> Iterator[Announce]:
             started = True
 
         yield announce
-
-
-def claims_of(rows: Sequence[Row], options: Options) -> list[Claim]:
-    """Every claim of the rows, or those of the quick profile."""
-    return [claim for row in rows for claim in row.claims(options) if claim.quick or not options.quick]
-
-
-def certify(claims: Sequence[Claim], announce: Announce) -> Iterator[Certificate]:
-    """Decide each claim.
-
-    Raises:
-        BadInput: a claim from a user's module fails with an error of its own (one of ours would be a fault to report).
-    """
-    for claim in claims:
-        announce(f"certify {claim.theorem} {claim.name}")
-        try:
-            yield claim.certify()
-        except Exception as error:
-            if claim.theorem in CATALOGUE:
-                raise
-            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise BadInput(f"{claim.theorem} {claim.name}: expected a verdict, found an error: {text}") from error
 
 
 def measure(rows: Sequence[Row], options: Options, announce: Announce) -> Iterator[Measurement]:
