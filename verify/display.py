@@ -120,6 +120,8 @@ def print_shown(document: dict[str, Any], console: Console) -> None:
     """`verify show`: program, layout, claims, assumptions."""
     console.print(f"[bold]{document['theorem']}[/]: {escape(document['title'])} ({escape(document['source'])})")
     console.print(escape(document["docs"]), "\n")
+    counts = f"width {document['width']}, {document['attention_layers']} attention layers, {document['heads']} heads"
+    console.print(f"{counts}. {escape(document['built'])}.\n", highlight=False)
     console.print(escape(document["program"]), highlight=False, soft_wrap=True)
     console.print()
     for matrices in document["matrices"]:

@@ -24,6 +24,7 @@ def shown_document(row: Row, states: int, depth: int, options: Options) -> dict[
         "docs": row.docs,
         "task_class": {"name": construction.task_class.name, "statement": construction.task_class.statement},
         "sizes": dict(construction.sizes),
+        "built": construction.source,
         "layout": dict(program.layout.widths),
         "width": program.width,
         "attention_layers": program.attention_layers,

@@ -227,5 +227,5 @@ def construction(
         task_class=SUB_STOCHASTIC,
         assumptions=ASSUMPTIONS + ((BALANCED_ASSUMPTION,) if balanced else ()),
         answer=(("B", n), ("Y", n), ("g0'", 1)),
-        source="Thm 4.3, encoder stage 2 (theory A2)",
+        source="Thm 4.3, encoder stage 2 (theory A2); the source's token is 13n + 11 wide",
     )

@@ -89,7 +89,7 @@ def construction(n: int) -> Construction:
         task_class=SUB_STOCHASTIC,
         assumptions=ASSUMPTIONS,
         answer=(("A'", n), ("r'", 1)),
-        source="Thm 4.3, encoder stage 1 (theory A1)",
+        source="Thm 4.3, encoder stage 1 (theory A1); the source's token is 13n + 11 wide",
     )
 
 
