@@ -65,8 +65,6 @@ def assemble(tokens: Tokens, layout: Layout, arithmetic: Arithmetic) -> Array:
     for field in layout:
         line = []
         for kind, count in tokens.counts.items():
-            if count == 0:
-                continue
             block = tokens.blocks.get((kind, field))
             line.append(arithmetic.matrix([[0] * count] * layout[field]) if block is None else block)
         grid.append(line)

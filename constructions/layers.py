@@ -156,8 +156,6 @@ class Head:
                     f"head {self}: expected equal widths, found {left}:{layout[left]} and {right}:{layout[right]}"
                 )
         if self.mixing is not None:
-            if any(route.same for route in self.routes):
-                raise BadInput(f"head {self}: expected full routes with a mixing, found {self.routes[0]}")
             spans = dict.fromkeys(str(route.source) for route in self.routes)
             if len(spans) > 1:
                 raise BadInput(f"head {self}: expected one span of sources with a mixing, found {', '.join(spans)}")

@@ -149,9 +149,10 @@ class Degrees:
         raise Unsupported("degree bounds: a square root is not a rational function")
 
     def eq0(self, a: Bound) -> Bound:
-        """A public clock: its entries are 0 and 1."""
+        """Its entries are 0 and 1: the same at every point but those where an entry vanishes that is not zero."""
         if a.degree:
-            raise Unsupported("degree bounds: whether a rational function vanishes depends on its symbols")
+            count = a.rows * a.columns
+            self._factor(count * a.degree, count * a.bits)
         return Bound(a.rows, a.columns, 0)
 
     def nonzero(self, a: Bound) -> list[bool]:

@@ -10,4 +10,4 @@ def pytest_addoption(parser):
 @pytest.fixture
 def mutants_a_theorem(request):
     """How many mutants to judge per theorem; None for all."""
-    return None if request.config.getoption("--full") else 25
+    return None if request.config.getoption("--full") else 15

@@ -6,6 +6,7 @@ import pytest
 
 from constructions.exact import RATIONALS
 from constructions.layers import Repeat
+from constructions.temporal_difference import dimension as dimension_room
 from constructions.temporal_difference import executor as executor_room
 from constructions.temporal_difference import krylov
 from constructions.tokens import Tokens
@@ -14,8 +15,13 @@ from proofs_check.claim import Verdict
 from proofs_check.generic_layer import prove_layers
 from proofs_check.mutants import Mutant, entry_mutants, program_mutants
 from proofs_check.schwartz_zippel import Case
+from proofs_check.temporal_difference import dimension as dimension_proofs
 from proofs_check.temporal_difference import executor as executor_proofs
 from proofs_check.temporal_difference import full_context as full_context_proofs
+from proofs_check.temporal_difference import memory as memory_proofs
+from proofs_check.temporal_difference import midpoint_hold as midpoint_proofs
+from proofs_check.temporal_difference import minimax as minimax_proofs
+from proofs_check.temporal_difference import sample_and_hold as hold_proofs
 from proofs_check.words import identity
 from verify.catalogue import CATALOGUE
 from verify.row import Options
@@ -55,9 +61,22 @@ def case_mutants(claim):
         yield Mutant(kind, text, cases)
 
 
+VALUE_MUTANTS = {
+    dimension_room.Proposal: dimension_proofs.proposal_mutants,
+    memory_proofs.Jacobian: memory_proofs.jacobian_mutants,
+    hold_proofs.WorstCase: hold_proofs.worst_case_mutants,
+    midpoint_proofs.Covered: midpoint_proofs.cover_mutants,
+    minimax_proofs.Law: minimax_proofs.law_mutants,
+    minimax_proofs.Witness: minimax_proofs.witness_mutants,
+}
+"""What a list of values is made of -> its mutants."""
+
+
 def mutants_of(claim):
     subject = claim.build()
-    if isinstance(subject, list) and isinstance(subject[0], Case):
+    if isinstance(subject, list) and type(subject[0]) in VALUE_MUTANTS:
+        yield from VALUE_MUTANTS[type(subject[0])](subject)
+    elif isinstance(subject, list) and isinstance(subject[0], Case):
         yield from case_mutants(claim)
     elif isinstance(subject, list) and hasattr(subject[0], "construction"):
         yield from instance_mutants(claim)
@@ -240,6 +259,224 @@ REFUTED = {
         "step: -(h, C x, x; h) dropped",
         "step 3: layer dropped",
     ],
+    "td.sample-and-hold statistics": [
+        "count: +(y, x, x; y) negated",
+        "count: +(r, x, x; r) along state => state",
+        "invert visits: layer dropped",
+        "normalise: +(y, c, gam; y) with query one",
+        "normalise: -(r, one, one; r) dropped",
+    ],
+    "td.sample-and-hold record": [
+        "record: +(x, y, x; x) negated",
+        "record: +(x, r, one; x) dropped",
+        "record: -(x, one, one; x) dropped",
+        "record: -(x, one, gm; x) negated",
+        "record: +(x, one, gp; x) with query cp",
+        "record: -(one, one, one; cp) negated",
+        "gate gm: layer dropped",
+        "repeated T - 1 times",
+    ],
+    "td.sample-and-hold hold": [
+        "step: -(r, x, x; r) negated",
+        "step: -(r, x, x; r) with value c",
+        "step: -(r, x, x; r) along slot => slot",
+        "step: -(one, one, one; c) dropped",
+        "gate r: eq0 of c",
+        "repeated L + 1 times",
+    ],
+    "td.sample-and-hold instances": [
+        "record: +(x, one, gp; x) negated",
+        "record: +(x, y, x; x) with value y",
+        "gate gp: layer dropped",
+        "step: -(r, x, x; r) without slot => query",
+        "normalise: -(y, one, one; y) dropped",
+        "repeated 5 - 1 times",
+    ],
+    "td.sample-and-hold worst-case": [
+        "g=9/10, m=4: error lowered",
+        "g=9/10, m=4: error raised",
+        "g=9/10, m=4: first sample later",
+        "g=4/5, m=6: last sample dropped",
+        "g=1/3, m=3: one depth more",
+    ],
+    "td.midpoint-hold record": [
+        "record: +(x, gam, gm; x) negated",
+        "record: +(x, gam, gp; x) with key one",
+        "record: +(x, gam, gm; x) with query gp",
+        "record: +(cm, one, one; gm) dropped",
+        "gate gp: eq0 of gm",
+        "repeated T + 1 times",
+    ],
+    "td.midpoint-hold differences": [
+        "differences: layer dropped",
+        "differences: -(x, one, one; x) negated",
+        "differences: -(x, one, one; x) with key gam",
+        "differences: -(x, one, one; x) with value y",
+        "differences: -(x, one, one; x) along slot[:3] => slot[1:4]",
+    ],
+    "td.midpoint-hold hold": [
+        "step: -(r, x, x; r) negated",
+        "step: -(r, x, x; r) with query y",
+        "step: +(c, one, one; r) dropped",
+        "gate r: layer dropped",
+        "repeated L - 1 times",
+    ],
+    "td.midpoint-hold instances": [
+        "record: +(x, gam, gm; x) dropped",
+        "record: +(x, gam, gp; x) with key one",
+        "differences: layer dropped",
+        "differences: -(x, one, one; x) negated",
+        "step: -(one, one, one; c) dropped",
+        "repeated 4 - 1 times",
+    ],
+    "td.midpoint-hold error": [
+        "g=9/10, m=4: error lowered",
+        "g=9/10, m=4: error raised",
+        "g=9/10, m=4: end 0 moved by +1",
+        "g=9/10, m=12: end 7 moved by -1",
+        "g=4/5, m=1: end 0 moved by -1",
+    ],
+    "td.minimax law": [
+        "g=9/10, m=5, L=None: e* lowered",
+        "g=9/10, m=5, L=None: e* raised",
+        "g=9/10, m=5, L=None: cover end 1 moved by +1",
+        "g=9/10, m=5, L=None: packing end 2 moved by -1",
+        "g=99/100, m=12, L=30: last interval dropped",
+        "g=99/100, m=12, L=30: one register less",
+    ],
+    "td.minimax witness": [
+        "m=0, g=1/2, segment 0: first reward negated",
+        "m=2, g=9/10, segment 2: first reward halved",
+        "m=2, g=1/2, segment 5: first successor itself",
+        "m=1, g=9/10, segment 2: first reward doubled",
+        "m=3, g=4/5, segment 5: first successor itself",
+        "m=2, g=1/2: end 1 moved by +1",
+    ],
+    "td.minimax ratio": [
+        "g=9/10, m=4, L=None: e* lowered",
+        "g=9/10, m=4, L=None: e* doubled",
+        "g=1/100, m=8, L=None: packing end 0 moved by -1",
+        "g=1/2, m=2, L=None: cover end 1 moved by +1",
+    ],
+    "td.dimension necessary": [
+        "repeated 6 - 1 times",
+        "gate: layer dropped",
+        "+(r, x, y; r) negated",
+        "b_1 = r: layer dropped",
+        "compile: +(r, x, z; r) dropped",
+    ],
+    "td.dimension too-small": ["k Krylov vectors: ", "k Krylov vectors doubled: ", "k iterates: ", "everything: "],
+    "td.memory rank": [
+        "tasks of dimension k, n = 3, k = 2, L = 3: depth -1",
+        "tasks of dimension k, n = 3, k = 2, L = 2: depth +1",
+        "tasks of dimension k, n = 4, k = 2, L = 3: H held",
+        "tasks of dimension k, n = 4, k = 2, L = 3: B held",
+        "tasks of dimension k, n = 3, k = 3, L = 4: as stochastic",
+    ],
+    "td.memory classes": [
+        "stochastic, n = 3, k = 3, L = 4: as sub-stochastic",
+        "sub-stochastic, n = 3, k = 3, L = 4: as stochastic",
+        "sub-stochastic, n = 4, k = 4, L = 5: depth -1",
+        "stochastic, n = 4, k = 4, L = 5: H held",
+        "stochastic, n = 4, k = 4, L = 5: g held",
+    ],
+    "td.memory-optimal values": [
+        "-(r, one, one; r) negated",
+        "+(r shift', one, one; r) without mixing shift'",
+        "+(r shift', one, one; r) with mixing shift",
+        "+(r last, one, q; r) without mixing last",
+        "+(r last, one, q; r) along source -> source",
+        "-(r, x, x; r) along query => query",
+        "repeated L - 1 times",
+    ],
+    "td.memory-optimal context": [
+        "a = -t_{k+1}: -(r, t, t; q) negated",
+        "+(t, shift' t, t; u) with weight shift",
+        "first dead slot: layer dropped",
+        "dead slots: layer dropped",
+        "round 2: pass 1: -(t, y, x; t) dropped",
+        "round 1: w, next: +(z, one, one; x) without source[0] -> source[1]",
+    ],
+    "td.memory-optimal registers": [
+        "forget workspace: layer dropped",
+        "forget workspace: forget q too",
+        "gate: layer dropped",
+        "gate of the sources: layer dropped",
+    ],
+    "td.memory-optimal generic": [
+        "repeated 5 - 1 times",
+        "a = -t_{k+1}: -(r, t, t; q) with key u",
+        "first dead slot: -(c, one, one; r) dropped",
+        "+(t, shift' t, t; u) without weight shift'",
+    ],
+    "td.memory-optimal end-to-end": [
+        "repeated 6 + 1 times",
+        "+(r last, one, q; r) dropped",
+        "+(r shift', one, one; r) with mixing shift",
+        "dead slots: layer dropped",
+    ],
+    "td.hessenberg values": [
+        "-(r, one, one; r) dropped",
+        "+(r, u, t; r) negated",
+        "+(r, u, t; r) with key t",
+        "-(r, x, x; r) without source => query",
+        "repeated L + 1 times",
+    ],
+    "td.hessenberg context": [
+        "round 2: pass 1: +(t, y, x; u) negated",
+        "places: layer dropped",
+        "collect: +(u, one, one; u) dropped",
+        "round 1: pass 1: +(t, y, x; u) with key x",
+    ],
+    "td.hessenberg registers": [
+        "forget workspace: layer dropped",
+        "forget workspace: forget u too",
+        "gate: layer dropped",
+        "collect: +(c, one, one; c) dropped",
+    ],
+    "td.hessenberg generic": [
+        "repeated 5 - 1 times",
+        "round 1: pass 1: +(t, y, x; u) dropped",
+        "round 2: A b, d: +(x, y, x; z) negated",
+        "collect: layer dropped",
+    ],
+    "td.hessenberg end-to-end": [
+        "repeated 6 - 1 times",
+        "+(r, u, t; r) with query u",
+        "round 1: pass 1: +(t, y, x; u) dropped",
+        "-(r, one, one; r) along source => source",
+    ],
+    "td.lanczos values": [
+        "+(r, one, q; r) negated",
+        "+(r shift, one, m; r) with mixing shift'",
+        "+(r shift, one, m; r) with query q",
+        "+(r shift', one, one; r) without mixing shift'",
+        "repeated L - 1 times",
+    ],
+    "td.lanczos context": [
+        "count: +(x, x, x; u) dropped",
+        "round 2: pass 1: +(one, y, x; m) negated",
+        "round 1: pass 1: +(one, y, x; q) with key x",
+        "round 2: d, next: +(one, x, u; c) with query x",
+    ],
+    "td.lanczos registers": [
+        "forget workspace: layer dropped",
+        "forget workspace: forget m too",
+        "gate: layer dropped",
+        "collect: +(c, one, one; c) dropped",
+    ],
+    "td.lanczos generic": [
+        "repeated 5 - 1 times",
+        "collect: +(m, one, one; m) dropped",
+        "round 2: pass 1: +(one, y, x; m) with value q",
+        "round 1: w: layer dropped",
+    ],
+    "td.lanczos end-to-end": [
+        "repeated 3 - 1 times",
+        "+(r shift, one, m; r) dropped",
+        "-(r, one, one; r) negated",
+        "count: +(x, x, x; u) with value y",
+    ],
 }
 
 
@@ -256,7 +493,15 @@ def test_named_mutants_are_refuted(name):
 
 
 def test_every_claim_about_a_built_object_has_mutants():
-    assert set(CLAIMS) - set(REFUTED) == {"td.krylov orthogonality", "td.krylov identities"}
+    assert set(CLAIMS) - set(REFUTED) == {
+        "td.krylov orthogonality",
+        "td.krylov identities",
+        "td.dimension argument",
+        "td.memory gauge",
+        "td.memory-optimal identities",
+        "td.hessenberg identities",
+        "td.lanczos identities",
+    }
 
 
 def test_refutation_names_block_row_column_and_counterexample():

@@ -47,6 +47,14 @@ def test_list(capsys):
         "td.krylov",
         "td.executor",
         "td.full-context",
+        "td.dimension",
+        "td.memory",
+        "td.memory-optimal",
+        "td.hessenberg",
+        "td.lanczos",
+        "td.sample-and-hold",
+        "td.midpoint-hold",
+        "td.minimax",
     ]
     assert "td.executor" in call(capsys, "list")[1]
 
@@ -281,3 +289,15 @@ def test_several_processes_give_the_same_certificates(capsys):
         certificates = json.loads(out)["certificates"]
         documents.append([{key: c[key] for key in c if key != "seconds"} for c in certificates])
     assert documents[0] == documents[1]
+
+
+def test_a_law_at_a_triple_of_ones_own(capsys):
+    code, out, _ = call(capsys, "certify", "td.minimax", "--discount", "9/10", "--m", 12, "--json")
+    (certificate,) = json.loads(out)["certificates"]
+    assert code == 0
+    (triple,) = certificate["evidence"]["first"]
+    assert triple["e*"] == "59049/200000"
+    assert len(triple["cover ends"]) == len(triple["packing ends"]) == 13
+    assert "--m" in refused(capsys, "certify", "td.minimax", "--discount", "9/10")
+    assert "discount" in refused(capsys, "certify", "td.minimax", "--discount", "1", "--m", 3)
+    assert "registers" in refused(capsys, "certify", "td.minimax", "--discount", "9/10", "--m", -1)

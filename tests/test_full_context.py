@@ -158,9 +158,9 @@ def test_a_log_of_another_size_or_class_is_refused():
 
 def test_public_matrices_in_heads():
     layout = Layout(x=2, r=1)
-    for routes in ((same("a", "b"),), (full("a", "b"), full("b", "b"))):
-        with pytest.raises(BadInput, match="with a mixing"):
-            Head("r", "x", "x", "r", routes, mixing=Public("T")).check(layout)
+    with pytest.raises(BadInput, match="one span of sources with a mixing"):
+        Head("r", "x", "x", "r", (full("a", "b"), full("b", "b")), mixing=Public("T")).check(layout)
+    Head("r", "x", "x", "r", (same("a", "b"),), mixing=Public("T")).check(layout)
     with pytest.raises(BadInput, match="a symbol without a value"):
         Public("C").array(2, 2, RATIONALS)
     with pytest.raises(BadInput, match="expected 3 rows and 3 columns, found 2 x 2"):

@@ -10,10 +10,12 @@ from typing import Any
 
 from constructions.errors import BadInput
 
-from . import temporal_difference
+from . import less_context, temporal_difference, what_must_be_kept
 from .row import Row
 
-CATALOGUE: dict[str, Row] = {row.theorem: row for row in temporal_difference.ROWS}
+CATALOGUE: dict[str, Row] = {
+    row.theorem: row for row in (*temporal_difference.ROWS, *what_must_be_kept.ROWS, *less_context.ROWS)
+}
 
 
 def _exactness(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
@@ -28,9 +30,16 @@ def _predecessors(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
     return reproduce_predecessors(quick, seed, device)
 
 
+def _error_law(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
+    from numerics.temporal_difference.hold import reproduce_hold
+
+    return reproduce_hold(quick, seed, device)
+
+
 REPRODUCTIONS: dict[str, Callable[[bool, int, str], list[dict[str, Any]]]] = {
     "exactness": _exactness,
     "predecessors": _predecessors,
+    "error-law": _error_law,
 }
 """name -> (quick, seed, device) -> rows that hold the source's figure beside ours."""
 

@@ -6,6 +6,7 @@ Each takes `--json` (one document on standard output and nothing else) and `--se
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -98,9 +99,13 @@ def certify(
     jobs: Jobs = 0,
     json: Json = False,
     seed: Seed = 0,
+    discount: Annotated[str | None, typer.Option("--discount", help="g, for a law such as td.minimax.")] = None,
+    m: Annotated[int | None, typer.Option("--m", help="Context size, for a law such as td.minimax.")] = None,
+    depth: Annotated[int | None, typer.Option("--depth", help="L of such a law; infinite if not given.")] = None,
 ) -> None:
     """Decide every claim of the theorems: proved, refuted or undecided."""
-    chosen = Chosen(tuple(ids or ()), module, _options(quick, seed))
+    options = dataclasses.replace(_options(quick, seed), discount=discount, m=m, depth=depth)
+    chosen = Chosen(tuple(ids or ()), module, options)
     with working.progress(Console(stderr=True), len(chosen.claims()), json) as announce:
         certificates = list(certifying.certify(chosen, announce, jobs))
     documents = [certificate.to_json() for certificate in certificates]

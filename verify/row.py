@@ -19,12 +19,15 @@ ID = re.compile(r"[a-z0-9]+\.[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class Options:
-    """What a user chose for one run: profile, seed, device and number formats."""
+    """What a user chose for one run: profile, seed, device, number formats; g, m and L where a law asks for them."""
 
     quick: bool = False
     seed: int = 0
     device: str = "cpu"
     dtypes: tuple[str, ...] = ("float32", "float64")
+    discount: str | None = None
+    m: int | None = None
+    depth: int | None = None
 
 
 @dataclass(frozen=True)

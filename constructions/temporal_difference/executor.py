@@ -20,12 +20,13 @@ from ..errors import BadInput
 from ..layers import Head, LinearAttention, Repeat, full
 from ..layout import Layout, Size
 from ..program import Program
-from ..task import SUB_STOCHASTIC, Task
+from ..task import SUB_STOCHASTIC, Task, TaskClass
 from ..tokens import Tokens
 from . import krylov
 from .tokens import encode_log
 
 THEOREM = "td.executor"
+SOURCE = "Thm 4.3, upper half (theory A3)"
 ASSUMPTIONS = (
     "routes depend on token kinds and public indices only",
     "the number of sources k is the number of tokens kept",
@@ -77,7 +78,8 @@ def from_context(n: int, depth: int) -> Construction:
         context = krylov.exact_context(task, depth)
         return context_tokens(None if context is None else arithmetic.matrix(context.tolist()), n, arithmetic)
 
-    return _evaluator({"n": n, "L": depth}, executor_program(n, depth), encode, ASSUMPTIONS, "executor alone")
+    sizes = {"n": n, "L": depth}
+    return evaluator(THEOREM, sizes, executor_program(n, depth), encode, ASSUMPTIONS, f"{SOURCE}: executor alone")
 
 
 def construction(
@@ -95,35 +97,44 @@ def construction(
     def encode(task: Task, arithmetic: Arithmetic) -> Tokens:
         return encode_log(task, arithmetic, n, slots=h, queries=True)
 
-    return _evaluator(encoder.sizes, program, encode, encoder.assumptions + ASSUMPTIONS[1:], "encoder and executor")
+    assumptions = encoder.assumptions + ASSUMPTIONS[1:]
+    return evaluator(THEOREM, encoder.sizes, program, encode, assumptions, f"{SOURCE}: encoder and executor")
 
 
-def _evaluator(
+def evaluator(
+    theorem: str,
     sizes: Mapping[str, Size],
     program: Program,
     encode: Callable[[Task, Arithmetic], Tokens],
     assumptions: tuple[str, ...],
-    what: str,
+    source: str,
+    *,
+    task_class: TaskClass = SUB_STOCHASTIC,
+    reference: Callable[[Task, Arithmetic], Array] | None = None,
 ) -> Construction:
+    """A construction that answers with values at every state and depth l <= L, shape (L + 1, n), against TD by default.
+
+    The executor's layers are labelled "step"; minus the last coordinate of the queries is read after each.
+    """
     n, depth = sizes["n"], sizes["L"]
 
     def decode(steps: Steps, arithmetic: Arithmetic) -> Array:
         return read_values(steps, n, arithmetic)
 
-    def reference(task: Task, arithmetic: Arithmetic) -> Array:
+    def expected(task: Task, arithmetic: Arithmetic) -> Array:
         if task.n != n:
             raise BadInput(f"{task.name}: expected {n} states, as the construction was built for, found {task.n}")
-        return td_values(task, depth, arithmetic)
+        return td_values(task, depth, arithmetic) if reference is None else reference(task, arithmetic)
 
     return Construction(
-        theorem=THEOREM,
+        theorem=theorem,
         sizes=sizes,
         program=program,
         encode=encode,
         decode=decode,
-        reference=reference,
-        task_class=SUB_STOCHASTIC,
+        reference=expected,
+        task_class=task_class,
         assumptions=assumptions,
         answer=(("v at depth", depth + 1),),
-        source=f"Thm 4.3, upper half (theory A3): {what}",
+        source=source,
     )

@@ -1,0 +1,128 @@
+"""Catalogue rows on less context than the Krylov dimension: sample-and-hold, midpoint hold, the exact minimax law."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from constructions.construction import Construction
+from constructions.errors import BadInput
+from constructions.task import Task
+from constructions.temporal_difference import midpoint_hold, minimax, sample_and_hold
+from proofs_check.claim import Claim
+from proofs_check.instances import Instance
+from proofs_check.temporal_difference import midpoint_hold as midpoint_proofs
+from proofs_check.temporal_difference import minimax as minimax_proofs
+from proofs_check.temporal_difference import sample_and_hold as hold_proofs
+
+from .row import Options, Row, Shown
+from .temporal_difference import large_tasks, small_tasks
+
+
+def _hold_instances(chosen: Sequence[tuple[Task, int]], sizes: Sequence[int]) -> list[Instance]:
+    """The schedule of Thm 4.5 on every task, for each m whose first sample is not beyond L; and every depth sampled."""
+    out = []
+    for task, depth in chosen:
+        options = [sample_and_hold.schedule(task.discount, m).depths for m in sizes]
+        options = [depths for depths in options if depths[0] <= depth]
+        for depths in [*options, tuple(range(1, min(depth, 4) + 1))]:
+            out.append(Instance(sample_and_hold.construction(task.n, depth, depths), task))
+    return out
+
+
+def _midpoint_instances(chosen: Sequence[tuple[Task, int]], sizes: Sequence[int]) -> list[Instance]:
+    return [
+        Instance(midpoint_hold.construction(task.n, depth, m, task.discount), task)
+        for task, depth in chosen
+        for m in sizes
+    ]
+
+
+def _hold_claims(options: Options) -> list[Claim]:
+    return hold_proofs.claims(
+        lambda: _hold_instances(large_tasks(options.seed), (4, 12)),
+        lambda: _hold_instances(small_tasks(options.seed), (1, 2, 3)),
+    )
+
+
+def _midpoint_claims(options: Options) -> list[Claim]:
+    return midpoint_proofs.claims(
+        lambda: _midpoint_instances(large_tasks(options.seed), (4, 12)),
+        lambda: _midpoint_instances(small_tasks(options.seed), (1, 2, 3)),
+    )
+
+
+def _minimax_claims(options: Options) -> list[Claim]:
+    """The law at the triples of the catalogue, or only at the one that the user chose."""
+    if options.discount is None and options.m is None:
+        return minimax_proofs.claims()
+    if options.discount is None or options.m is None:
+        missing = "discount" if options.discount is None else "m"
+        raise BadInput(f"{minimax.THEOREM}: expected both --discount and --m, found no --{missing}")
+    minimax.law(options.discount, options.m, options.depth)  # refuses what is not a triple of the law
+    return minimax_proofs.claims([(options.discount, options.m, options.depth)])[:1]
+
+
+def _measure(module: str) -> Callable[[Options], Sequence[Any]]:
+    def measure(options: Options) -> Sequence[Any]:
+        room = importlib.import_module(f"numerics.temporal_difference.{module}")
+        return room.measure(options.seed, options.quick, options.device, options.dtypes)
+
+    return measure
+
+
+def _shown(built: Construction) -> Shown:
+    n, m = int(built.sizes["n"]), int(built.sizes["m"])
+    return Shown(built, {"raw": 2 * n, "state": n, "work": 1, "slot": m, "query": n})
+
+
+def _shown_midpoint(n: int, depth: int) -> Shown:
+    return _shown(midpoint_hold.construction(n, depth, min(2, depth), "9/10"))
+
+
+ROWS = [
+    Row(
+        theorem=sample_and_hold.THEOREM,
+        title="Sample and hold: m records of v answer every depth, the last sampled value being held",
+        source="Thm 4.5, upper half",
+        docs=(
+            "One work token runs v+ = r + A v; two heads with public clocks write v_{tau_u} - v_{tau_{u-1}} into slot"
+            " u, everything else is released, n m registers stay, and the executor adds each record at its depth. Width"
+            " 2n + 8. Rounds and steps are proved for every n, m and schedule on generic tokens, whole runs in Q. The"
+            " worst error over all tasks with |r|_inf <= 1 is the largest mass of a block, and one state with reward 1"
+            " attains it."
+        ),
+        show=lambda n, depth: _shown(sample_and_hold.construction(n, depth, sorted({1, depth}))),
+        claims=_hold_claims,
+        measure=_measure("sample_and_hold"),
+    ),
+    Row(
+        theorem=midpoint_hold.THEOREM,
+        title="Midpoint hold: m centres of an optimal cover, error e* on every task",
+        source="this project",
+        docs=(
+            "The same clocked records, taken with weight 1/2 at both ends of every block of an optimal cover, and one"
+            " layer of differences: slot s adds (v_a + v_b) / 2 at depth a. For l in {a..b} the error is half of"
+            " sum_{[a,l)} A^j r - sum_{[l,b)} A^j r, so at most mass(a, b) / 2; together at most e*(g, m, L), which no"
+            " context of m registers a state can beat (td.minimax). Width 2n + 8."
+        ),
+        show=_shown_midpoint,
+        claims=_midpoint_claims,
+        measure=_measure("midpoint_hold"),
+    ),
+    Row(
+        theorem=minimax.THEOREM,
+        title="The exact minimax law: E_m(g, L) = e*(g, m, L)",
+        source="this project; Thm 4.5 has it up to constants",
+        docs=(
+            "e* is the least error of a cover of the depths 0..L by a zero block, mass(0, b) <= e, and m free blocks,"
+            " mass(a, b) <= 2e. A cover and a packing of m + 1 intervals decide it in integers; the witness task shows"
+            " every sign pattern on the packing, so that the increments span an octahedron, and Tikhomirov's theorem"
+            " gives the lower bound. For L infinite this is a statement about decoders: the last centre needs the"
+            " limit of v. Shown: the program that attains it."
+        ),
+        show=_shown_midpoint,
+        claims=_minimax_claims,
+    ),
+]
