@@ -1,6 +1,10 @@
-"""Options of the test run."""
+"""Options of the test run. Hypothesis draws the same examples every time, so a failure repeats itself."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser):

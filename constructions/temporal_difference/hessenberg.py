@@ -17,12 +17,12 @@ from __future__ import annotations
 from flint import fmpq_mat
 
 from ..arithmetic import Arithmetic, Array
-from ..construction import Construction, Steps, last
+from ..construction import Construction
 from ..exact import RATIONALS
 from ..layers import Forget, Head, Layer, LinearAttention, Release, Repeat, Tokenwise, full, same
 from ..layout import Layout, Size
 from ..program import Program
-from ..task import SUB_STOCHASTIC, Task
+from ..task import Task
 from ..tokens import Span, Tokens
 from . import krylov, statistics
 from .executor import evaluator
@@ -165,25 +165,12 @@ def encoder(n: int, depth: int, *, passes: int = 1, rounds: int | None = None) -
     def encode(task: Task, arithmetic: Arithmetic) -> Tokens:
         return with_hessenberg_banks(encode_log(task, arithmetic, n), h, arithmetic)
 
-    def decode(steps: Steps, arithmetic: Arithmetic) -> Array:
-        return read_context(last(steps), n, h, arithmetic)
+    def read(tokens: Tokens, arithmetic: Arithmetic) -> Array | None:
+        return read_context(tokens, n, h, arithmetic)
 
-    def reference(task: Task, arithmetic: Arithmetic) -> Array:
-        context = exact_context(task, depth)
-        return None if context is None else arithmetic.matrix(context.tolist())
-
-    return Construction(
-        theorem=THEOREM,
-        sizes={"n": n, "L": depth, "h": h, "passes": passes},
-        program=encoder_program(n, h, passes),
-        encode=encode,
-        decode=decode,
-        reference=reference,
-        task_class=SUB_STOCHASTIC,
-        assumptions=ASSUMPTIONS,
-        answer=(("B", n), ("H", h)),
-        source=SOURCE,
-    )
+    sizes, answer = {"n": n, "L": depth, "h": h, "passes": passes}, (("B", n), ("H", h))
+    program = encoder_program(n, h, passes)
+    return krylov.context_builder(THEOREM, sizes, program, encode, read, exact_context, ASSUMPTIONS, answer, SOURCE)
 
 
 def construction(n: int, depth: int, *, passes: int = 1, rounds: int | None = None) -> Construction:

@@ -21,6 +21,8 @@ norm one (primitive rsqrt_0), so B = W is orthonormal, B - W = 0, and exact arit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from flint import fmpq_mat
 
 from ..arithmetic import Arithmetic, Array
@@ -30,7 +32,7 @@ from ..exact import RATIONALS
 from ..layers import Forget, Head, Layer, LinearAttention, Release, Tokenwise, full, same
 from ..layout import Size
 from ..program import Program
-from ..task import SUB_STOCHASTIC, Task
+from ..task import SUB_STOCHASTIC, Task, TaskClass
 from ..tokens import Span, Tokens
 from . import narrow as narrow_layout
 from . import statistics
@@ -208,24 +210,51 @@ def construction(
     def encode(task: Task, arithmetic: Arithmetic) -> Tokens:
         return encode_log(task, arithmetic, n, slots=h)
 
-    def decode(steps: Steps, arithmetic: Arithmetic) -> Array:
-        return read_context(last(steps), n, arithmetic)
+    def read(tokens: Tokens, arithmetic: Arithmetic) -> Array | None:
+        return read_context(tokens, n, arithmetic)
 
-    def reference(task: Task, arithmetic: Arithmetic) -> Array:
+    def exact(task: Task, depth: int) -> fmpq_mat | None:
         if balanced:
             raise BadInput(f"{THEOREM}: the balanced context has irrational entries; compare what it decodes to")
-        context = exact_context(task, depth)
+        return exact_context(task, depth)
+
+    sizes = {"n": n, "L": depth, "h": h, "passes": passes}
+    assumptions = ASSUMPTIONS + ((BALANCED_ASSUMPTION,) if balanced else ())
+    answer = (("B", n), ("Y", n), ("g0'", 1))
+    source = "Thm 4.3, encoder stage 2 (theory A2); the source's token is 13n + 11 wide"
+    return context_builder(THEOREM, sizes, program, encode, read, exact, assumptions, answer, source)
+
+
+def context_builder(
+    theorem: str,
+    sizes: Mapping[str, Size],
+    program: Program,
+    encode: Callable[[Task, Arithmetic], Tokens],
+    read: Callable[[Tokens, Arithmetic], Array | None],
+    exact: Callable[[Task, int], fmpq_mat | None],
+    assumptions: tuple[str, ...],
+    answer: tuple[tuple[str, int], ...],
+    source: str,
+    task_class: TaskClass = SUB_STOCHASTIC,
+) -> Construction:
+    """A construction that answers with the context it keeps (`read` off the last tokens), against `exact` in Q."""
+
+    def decode(steps: Steps, arithmetic: Arithmetic) -> Array | None:
+        return read(last(steps), arithmetic)
+
+    def reference(task: Task, arithmetic: Arithmetic) -> Array | None:
+        context = exact(task, sizes["L"])
         return None if context is None else arithmetic.matrix(context.tolist())
 
     return Construction(
-        theorem=THEOREM,
-        sizes={"n": n, "L": depth, "h": h, "passes": passes},
+        theorem=theorem,
+        sizes=sizes,
         program=program,
         encode=encode,
         decode=decode,
         reference=reference,
-        task_class=SUB_STOCHASTIC,
-        assumptions=ASSUMPTIONS + ((BALANCED_ASSUMPTION,) if balanced else ()),
-        answer=(("B", n), ("Y", n), ("g0'", 1)),
-        source="Thm 4.3, encoder stage 2 (theory A2); the source's token is 13n + 11 wide",
+        task_class=task_class,
+        assumptions=assumptions,
+        answer=answer,
+        source=source,
     )

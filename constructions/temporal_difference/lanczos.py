@@ -25,7 +25,7 @@ import numpy as np
 from flint import fmpq, fmpq_mat
 
 from ..arithmetic import Arithmetic, Array
-from ..construction import Construction, Steps, last
+from ..construction import Construction
 from ..exact import RATIONALS
 from ..layers import Forget, Head, Layer, LinearAttention, Release, Repeat, Tokenwise, full, same
 from ..layout import Layout, Size
@@ -209,24 +209,13 @@ def encoder(n: int, depth: int, *, passes: int = 1, rounds: int | None = None) -
     def encode(task: Task, arithmetic: Arithmetic) -> Tokens:
         return with_lanczos_banks(encode_log(task, arithmetic, n), h, arithmetic)
 
-    def decode(steps: Steps, arithmetic: Arithmetic) -> Array:
-        return read_context(last(steps), n, arithmetic)
+    def read(tokens: Tokens, arithmetic: Arithmetic) -> Array | None:
+        return read_context(tokens, n, arithmetic)
 
-    def reference(task: Task, arithmetic: Arithmetic) -> Array:
-        context = exact_context(task, depth)
-        return None if context is None else arithmetic.matrix(context.tolist())
-
-    return Construction(
-        theorem=THEOREM,
-        sizes={"n": n, "L": depth, "h": h, "passes": passes},
-        program=encoder_program(n, h, passes),
-        encode=encode,
-        decode=decode,
-        reference=reference,
-        task_class=COUNT_REVERSIBLE,
-        assumptions=ASSUMPTIONS,
-        answer=(("B", n), ("alpha'", 1), ("beta'", 1)),
-        source=SOURCE,
+    sizes, answer = {"n": n, "L": depth, "h": h, "passes": passes}, (("B", n), ("alpha'", 1), ("beta'", 1))
+    program = encoder_program(n, h, passes)
+    return krylov.context_builder(
+        THEOREM, sizes, program, encode, read, exact_context, ASSUMPTIONS, answer, SOURCE, COUNT_REVERSIBLE
     )
 
 
