@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from constructions.construction import Construction
 from constructions.errors import BadInput
@@ -16,7 +14,7 @@ from proofs_check.temporal_difference import midpoint_hold as midpoint_proofs
 from proofs_check.temporal_difference import minimax as minimax_proofs
 from proofs_check.temporal_difference import sample_and_hold as hold_proofs
 
-from .row import Options, Row, Shown
+from .row import Options, Row, Shown, measured_by
 from .temporal_difference import large_tasks, small_tasks
 
 
@@ -64,14 +62,6 @@ def _minimax_claims(options: Options) -> list[Claim]:
     return minimax_proofs.claims([(options.discount, options.m, options.depth)])[:1]
 
 
-def _measure(module: str) -> Callable[[Options], Sequence[Any]]:
-    def measure(options: Options) -> Sequence[Any]:
-        room = importlib.import_module(f"numerics.temporal_difference.{module}")
-        return room.measure(options.seed, options.quick, options.device, options.dtypes)
-
-    return measure
-
-
 def _shown(built: Construction) -> Shown:
     n, m = int(built.sizes["n"]), int(built.sizes["m"])
     return Shown(built, {"raw": 2 * n, "state": n, "work": 1, "slot": m, "query": n})
@@ -95,7 +85,7 @@ ROWS = [
         ),
         show=lambda n, depth: _shown(sample_and_hold.construction(n, depth, sorted({1, depth}))),
         claims=_hold_claims,
-        measure=_measure("sample_and_hold"),
+        measure=measured_by("temporal_difference.sample_and_hold"),
     ),
     Row(
         theorem=midpoint_hold.THEOREM,
@@ -109,7 +99,7 @@ ROWS = [
         ),
         show=_shown_midpoint,
         claims=_midpoint_claims,
-        measure=_measure("midpoint_hold"),
+        measure=measured_by("temporal_difference.midpoint_hold"),
     ),
     Row(
         theorem=minimax.THEOREM,

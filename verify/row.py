@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,16 @@ class Shown:
 
     construction: Construction
     counts: dict[str, int]
+
+
+def measured_by(module: str) -> Callable[[Options], Sequence[Measurement]]:
+    """`measure` of a module in `numerics`, imported when it is called: it needs torch, which certifying does not."""
+
+    def measure(options: Options) -> Sequence[Measurement]:
+        room = importlib.import_module(f"numerics.{module}")
+        return room.measure(options.seed, options.quick, options.device, options.dtypes)
+
+    return measure
 
 
 def no_measurements(options: Options) -> list[Measurement]:

@@ -17,7 +17,7 @@ from proofs_check.temporal_difference import full_context as full_context_proofs
 from proofs_check.temporal_difference import krylov as krylov_proofs
 from proofs_check.temporal_difference import statistics as statistics_proofs
 
-from .row import Options, Row, Shown
+from .row import Options, Row, Shown, measured_by
 
 Build = Callable[..., Construction]
 
@@ -139,16 +139,6 @@ def _full_context_claims(options: Options) -> list[Claim]:
     )
 
 
-def _measure(module: str) -> Callable[[Options], Sequence[Any]]:
-    def measure(options: Options) -> Sequence[Any]:
-        import importlib
-
-        room = importlib.import_module(f"numerics.temporal_difference.{module}")
-        return room.measure(options.seed, options.quick, options.device, options.dtypes)
-
-    return measure
-
-
 def _counts(n: int, slots: int, queries: int) -> dict[str, int]:
     counts = {"raw": 2 * n, "state": n, "slot": slots, "source": slots, "query": queries}
     return {kind: count for kind, count in counts.items() if count}
@@ -167,7 +157,7 @@ ROWS = [
         ),
         show=lambda n, depth: Shown(statistics.construction(n), _counts(n, 0, 0)),
         claims=_statistics_claims,
-        measure=_measure("statistics"),
+        measure=measured_by("temporal_difference.statistics"),
     ),
     Row(
         theorem=krylov.THEOREM,
@@ -184,7 +174,7 @@ ROWS = [
         ),
         show=lambda n, depth: Shown(krylov.construction(n, depth), _counts(n, min(n, depth), 0)),
         claims=_krylov_claims,
-        measure=_measure("krylov"),
+        measure=measured_by("temporal_difference.krylov"),
     ),
     Row(
         theorem=executor.THEOREM,
@@ -199,7 +189,7 @@ ROWS = [
         ),
         show=lambda n, depth: Shown(executor.from_context(n, depth), {"source": n, "query": n}),
         claims=_executor_claims,
-        measure=_measure("executor"),
+        measure=measured_by("temporal_difference.executor"),
     ),
     Row(
         theorem=full_context.THEOREM,
@@ -218,6 +208,6 @@ ROWS = [
             full_context.construction("td-lambda", d, 4, depth, rate="1/2"), {"sample": 4, "query": 1}
         ),
         claims=_full_context_claims,
-        measure=_measure("full_context"),
+        measure=measured_by("temporal_difference.full_context"),
     ),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from proofs_check.temporal_difference import memory as memory_proofs
 from proofs_check.temporal_difference import memory_optimal as memory_optimal_proofs
 from proofs_check.temporal_difference.krylov import krylov_rank
 
-from .row import Options, Row, Shown
+from .row import Options, Row, Shown, measured_by
 from .temporal_difference import large_tasks, small_tasks
 
 Chosen = Sequence[tuple[Task, int]]
@@ -78,14 +77,6 @@ def _dimension_claims(options: Options) -> list[Claim]:
     return dimension_proofs.claims(lambda: [Instance(executor.construction(t.n, L), t) for t, L in chosen], proposals)
 
 
-def _measure(module: str) -> Callable[[Options], Sequence[Any]]:
-    def measure(options: Options) -> Sequence[Any]:
-        room = importlib.import_module(f"numerics.temporal_difference.{module}")
-        return room.measure(options.seed, options.quick, options.device, options.dtypes)
-
-    return measure
-
-
 def _shown(module: Any) -> Callable[[int, int], Shown]:
     return lambda n, depth: Shown(module.from_context(n, depth), {"source": min(n, depth), "query": n})
 
@@ -133,7 +124,7 @@ ROWS = [
         ),
         show=_shown(memory_optimal),
         claims=_kept(memory_optimal, memory_optimal_proofs, small_tasks, large_tasks),
-        measure=_measure("memory_optimal"),
+        measure=measured_by("temporal_difference.memory_optimal"),
     ),
     Row(
         theorem=hessenberg.THEOREM,
@@ -147,7 +138,7 @@ ROWS = [
         ),
         show=_shown(hessenberg),
         claims=_kept(hessenberg, hessenberg_proofs, small_tasks, large_tasks),
-        measure=_measure("hessenberg"),
+        measure=measured_by("temporal_difference.hessenberg"),
     ),
     Row(
         theorem=lanczos.THEOREM,
@@ -161,7 +152,7 @@ ROWS = [
         ),
         show=_shown(lanczos),
         claims=_kept(lanczos, lanczos_proofs, reversible_tasks_small, reversible_tasks_large),
-        measure=_measure("lanczos"),
+        measure=measured_by("temporal_difference.lanczos"),
     ),
 ]
 """In catalogue order."""

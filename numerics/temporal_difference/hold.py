@@ -10,7 +10,7 @@ Worst-case errors of whole families and optimised decoders are `observed` eviden
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -28,8 +28,11 @@ from constructions.temporal_difference import minimax, sample_and_hold
 from constructions.tokens import Tokens
 from numerics.errors import error_against, exact_entries, residual_bound, round_up
 from numerics.measurement import Measurement, timed
-from numerics.tasks import half_ring, reversible_chain
+from numerics.mpmath_arithmetic import MpmathArithmetic
+from numerics.tasks import block_cycle, half_ring, reversible_chain, with_terminal
+from numerics.temporal_difference.krylov import BALL_BITS, MPMATH_BITS
 from numerics.temporal_difference.projection import iterates, truncation_errors
+from numerics.torch_arithmetic import TorchArithmetic
 
 Array = NDArray[np.float64]
 
@@ -125,6 +128,32 @@ class HoldErrors:
     truncation: float
     law: float
     psi: float
+
+
+def measure_on_tasks(
+    measure_one: Callable[[Task, int, int, Any, int], Measurement],
+    seed: int,
+    quick: bool,
+    device: Any,
+    dtypes: Sequence[str],
+) -> list[Measurement]:
+    """A hold scheme on sampled chains in torch; on a small one with terminal successors in mpmath, balls and Q too.
+
+    `measure_one` takes (task, depth, m, arithmetic, seed).
+
+    Raises:
+        BadInput: an unknown dtype or device.
+    """
+    small = with_terminal(reversible_chain(8, 80, seed=seed), 0.1, seed)
+    large = [block_cycle(seed=seed), reversible_chain(seed=seed)]
+    out = []
+    for dtype in dtypes:
+        arithmetic = TorchArithmetic(dtype, device)
+        sizes = (4, 12) if quick else (1, 4, 8, 12, 20)
+        out += [measure_one(task, 30, m, arithmetic, seed) for task in large for m in sizes]
+        out.append(measure_one(small, 12, 3, arithmetic, seed))
+    precise: tuple[Any, ...] = (MpmathArithmetic(MPMATH_BITS), Balls(BALL_BITS), RATIONALS)
+    return out + [measure_one(small, 12, 3, exact, seed) for exact in precise]
 
 
 def hold_errors(values: Array, discount: Any, sizes: Sequence[int]) -> list[HoldErrors]:

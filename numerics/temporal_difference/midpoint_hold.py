@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from constructions.exact import RATIONALS, Balls
 from constructions.task import Task
 from constructions.temporal_difference import midpoint_hold, minimax
 from numerics.measurement import Measurement
-from numerics.mpmath_arithmetic import MpmathArithmetic
-from numerics.tasks import block_cycle, reversible_chain, with_terminal
-from numerics.temporal_difference.hold import Mean, measure_held
-from numerics.temporal_difference.krylov import BALL_BITS, MPMATH_BITS
-from numerics.torch_arithmetic import TorchArithmetic
+from numerics.temporal_difference.hold import Mean, measure_held, measure_on_tasks
 
 
 def centre_depths(cover: minimax.Cover, depth: int) -> list[Mean]:
@@ -40,18 +35,5 @@ def measure_one(task: Task, depth: int, m: int, arithmetic: Any, seed: int) -> M
 def measure(
     seed: int = 0, quick: bool = True, device: Any = "cpu", dtypes: Sequence[str] = ("float32", "float64")
 ) -> list[Measurement]:
-    """Sampled chains in torch; a small one with terminal successors in mpmath, Arb balls and Q too.
-
-    Raises:
-        BadInput: an unknown dtype or device.
-    """
-    small = with_terminal(reversible_chain(8, 80, seed=seed), 0.1, seed)
-    large = [block_cycle(seed=seed), reversible_chain(seed=seed)]
-    out = []
-    for dtype in dtypes:
-        arithmetic = TorchArithmetic(dtype, device)
-        sizes = (4, 12) if quick else (1, 4, 8, 12, 20)
-        out += [measure_one(task, 30, m, arithmetic, seed) for task in large for m in sizes]
-        out.append(measure_one(small, 12, 3, arithmetic, seed))
-    precise: tuple[Any, ...] = (MpmathArithmetic(MPMATH_BITS), Balls(BALL_BITS), RATIONALS)
-    return out + [measure_one(small, 12, 3, exact, seed) for exact in precise]
+    """As `hold.measure_on_tasks`."""
+    return measure_on_tasks(measure_one, seed, quick, device, dtypes)
