@@ -7,12 +7,14 @@ anything else is `undecided`, with what is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from constructions.errors import BadInput, Unsupported
+
+from .mutants import Mutant
 
 
 class Verdict(StrEnum):
@@ -66,6 +68,8 @@ class Claim:
         build: makes the object that the claim speaks of.
         prove: decides the claim for that object, or for a mutant of it.
         quick: whether it belongs to the quick profile.
+        mutants: the single changes of the object that the claim must refute; None for those of its kind, which
+            `proofs_check.mutation.mutants_of` knows.
     """
 
     theorem: str
@@ -77,6 +81,7 @@ class Claim:
     build: Callable[[], Any] = field(repr=False)
     prove: Callable[[Any], Finding] = field(repr=False)
     quick: bool = True
+    mutants: Callable[[Any], Iterable[Mutant]] | None = field(default=None, repr=False)
 
     def certify(self, subject: Any = None) -> Certificate:
         """Decide the claim for the object as built, or for the one given (a mutant, say).

@@ -1,14 +1,56 @@
-"""Judging mutants: refuted, proved equivalent, or undecided."""
+"""The mutants of a claim's object, and judging them: refuted, proved equivalent, or undecided."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from .claim import Finding, Verdict
-from .mutants import Mutant
+from constructions.program import Program
+
+from .claim import Claim, Finding, Verdict
+from .instances import Instance
+from .mutants import Mutant, program_mutants
+from .schwartz_zippel import Case
+
+LARGEST_CASE = 4
+"""Cases with more states than this are left out of mutants: what a change does, it does on small ones."""
+
+
+def mutants_of(claim: Claim) -> Iterator[Mutant]:
+    """Every single change of the object that a claim speaks of; none where it speaks of no built object.
+
+    A program has its own changes; instances and cases have those of their programs, each change made wherever a program
+    has it and the unchanged ones left out; anything else is the claim's to say.
+    """
+    subject = claim.build()
+    if claim.mutants is not None:
+        yield from claim.mutants(subject)
+    elif isinstance(subject, Program):
+        yield from program_mutants(subject)
+    elif subject and isinstance(subject[0], Instance):
+        yield from _together(
+            (mutant, replace(one, construction=replace(one.construction, program=mutant.subject)))
+            for one in subject
+            for mutant in program_mutants(one.construction.program)
+        )
+    elif subject and isinstance(subject[0], Case):
+        yield from _together(
+            (mutant, replace(case, program=mutant.subject))
+            for case in subject
+            if case.identity.sizes.get("n", 0) <= LARGEST_CASE
+            for mutant in program_mutants(case.program)
+        )
+
+
+def _together(changes: Iterable[tuple[Mutant, Any]]) -> Iterator[Mutant]:
+    """One mutant for each text, of all the subjects that have it."""
+    grouped: dict[tuple[str, str], list[Any]] = {}
+    for mutant, subject in changes:
+        grouped.setdefault((mutant.kind, mutant.text), []).append(subject)
+    for (kind, text), subjects in grouped.items():
+        yield Mutant(kind, text, subjects)
 
 
 @dataclass(frozen=True)

@@ -138,5 +138,6 @@ def claims(instances: InstanceSource, proposals: ProposalSource) -> list[Claim]:
             ASSUMPTIONS,
             proposals,
             prove_too_small,
+            mutants=proposal_mutants,
         ),
     ]

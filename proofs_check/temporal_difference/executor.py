@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational, table
 from ..enclosures import BITS, RADIUS_BITS, prove_enclosures
 from ..generic_layer import Point, biorthogonal, prove_layers, random_matrix
 from ..instances import NAMED, InstanceSource, prove_instances
+from ..mutants import Mutant, entry_mutants
 from ..schwartz_zippel import Case, prove_cases
 from ..words import Words, identity, letter, normal_form, rule
 from .generic_tasks import Sizes, case, executor_difference, from_states, log_difference, values_difference
@@ -262,6 +264,13 @@ def end_to_end_cases() -> list[Case]:
     return cases
 
 
+def entry_mutants_of(subject: Sequence[Any]) -> Iterator[Mutant]:
+    """Single entries of the matrices changed, at the largest sizes."""
+    n, k, heads = subject[-1]
+    for mutant in entry_mutants(heads, executor_program(n, 1).layout):
+        yield replace(mutant, subject=[(n, k, mutant.subject)])
+
+
 def claims(
     instances: InstanceSource, quick_instances: InstanceSource, enclosed_instances: InstanceSource
 ) -> list[Claim]:
@@ -299,6 +308,7 @@ def claims(
             (BIORTHOGONAL, *ASSUMPTIONS),
             build_sizes,
             prove_at_sizes,
+            mutants=entry_mutants_of,
         ),
         Claim(
             THEOREM,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from constructions.tokens import Tokens
 from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..generic_layer import Point, prove_layers, random_matrix
 from ..instances import NAMED, InstanceSource, prove_instances
+from ..mutants import Mutant, entry_mutants
 from ..words import Words, letter
 
 D, N, Q, L = sp.symbols("d N q L", integer=True, positive=True)
@@ -166,6 +167,15 @@ def build_sizes() -> list[Sized]:
     return out
 
 
+def entry_mutants_of(subject: Sequence[Sized]) -> Iterator[Mutant]:
+    """Single entries of the matrices changed, at the sizes (2, 3)."""
+    for sized in subject:
+        if (sized.d, sized.samples) == (2, 3):
+            for mutant in entry_mutants(sized.heads, layout_of(sized)):
+                changed = replace(sized, heads=mutant.subject)
+                yield replace(mutant, text=f"{sized}: {mutant.text}", subject=[changed])
+
+
 def layout_of(sized: Sized) -> Any:
     """The layout of the tokens that the matrices of a size act on."""
     return full_context_program(sized.algorithm, sized.d, 1, [Public("C")]).layout
@@ -292,6 +302,7 @@ def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[C
             ASSUMPTIONS,
             build_sizes,
             prove_at_sizes,
+            mutants=entry_mutants_of,
         ),
         end_to_end(name="instances", scope=NAMED, build=quick_instances),
         end_to_end(name="instances-large", scope=f"{NAMED}, up to N = 100, L = 40", build=instances, quick=False),

@@ -234,6 +234,7 @@ def claims() -> list[Claim]:
             assumptions,
             lambda: context_cases(10, 6),
             prove_ranks,
+            mutants=jacobian_mutants,
         ),
         Claim(
             THEOREM,
@@ -244,5 +245,6 @@ def claims() -> list[Claim]:
             assumptions,
             lambda: class_cases(6),
             prove_ranks,
+            mutants=jacobian_mutants,
         ),
     ]

@@ -167,6 +167,7 @@ def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[C
             (BOUNDED, *ASSUMPTIONS),
             lambda: covers([("1/3", 3, 8), ("9/10", 4, 30), ("9/10", 12, 30), ("4/5", 1, 20)]),
             prove_error,
+            mutants=cover_mutants,
         ),
         whole(name="instances-large", scope=f"{NAMED}, up to n = 24, N = 960", build=instances, quick=False),
     ]

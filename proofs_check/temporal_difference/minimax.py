@@ -269,6 +269,7 @@ def claims(choices: Sequence[tuple[Any, int, int | None]] = CHOICES) -> list[Cla
             lambda: [minimax.law(*choice) for choice in choices],
             prove_law,
             quick=quick,
+            mutants=law_mutants,
         )
 
     return [
@@ -282,6 +283,7 @@ def claims(choices: Sequence[tuple[Any, int, int | None]] = CHOICES) -> list[Cla
             ("finitely many sign patterns decide the identity for all c: both sides are maxima over them",),
             lambda: witnesses(WITNESSES),
             prove_witness,
+            mutants=witness_mutants,
         ),
         Claim(
             THEOREM,
@@ -294,6 +296,7 @@ def claims(choices: Sequence[tuple[Any, int, int | None]] = CHOICES) -> list[Cla
                 minimax.law(g, m) for g in ("1/100", "3/10", "1/2", "9/10", "99/100") for m in (1, 2, 4, 8, 16, 32)
             ],
             prove_ratio,
+            mutants=law_mutants,
         ),
         law("law-grid", GRID, "all n and tasks with |r|_inf <= 1; g = i/100, i = 1..99, m = 1..32, L infinite", False),
     ]

@@ -1,0 +1,3 @@
+"""Named mutants of the online-learning wing."""
+
+REFUTED: dict[str, list[str]] = {}

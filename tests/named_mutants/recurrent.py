@@ -1,0 +1,3 @@
+"""Named mutants of the recurrent wing."""
+
+REFUTED: dict[str, list[str]] = {}
