@@ -18,10 +18,10 @@ from rich.console import Console
 
 from constructions.errors import BadInput
 
-from . import certifying, display, storage, working
+from . import display, storage, working
 from .catalogue import CATALOGUE, chosen_reproductions, chosen_rows
-from .certifying import Chosen
 from .environment import environment
+from .processes import Chosen, Workers
 from .row import Options
 from .showing import shown_document
 
@@ -39,7 +39,7 @@ Ids = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 Quick = Annotated[bool, typer.Option("--quick", help="The quick profile: smaller instances, fewer tasks.")]
-Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Processes that certify; 0: one a processor, one if quick.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Processes at work; 0: one a processor, one if quick.")]
 Device = Annotated[str, typer.Option("--device", help="torch device of float runs: cpu, cuda.")]
 Dtypes = Annotated[
     list[str] | None, typer.Option("--dtype", help="torch number format of float runs; may be repeated.")
@@ -106,8 +106,11 @@ def certify(
     """Decide every claim of the theorems: proved, refuted or undecided."""
     options = dataclasses.replace(_options(quick, seed), discount=discount, m=m, depth=depth)
     chosen = Chosen(tuple(ids or ()), module, options)
-    with working.progress(Console(stderr=True), len(chosen.claims()), json) as announce:
-        certificates = list(certifying.certify(chosen, announce, jobs))
+    with (
+        Workers(chosen, jobs) as workers,
+        working.progress(Console(stderr=True), len(workers.claims), json) as announce,
+    ):
+        certificates = list(workers.certify(announce))
     documents = [certificate.to_json() for certificate in certificates]
     if json:
         _print_json({"certificates": documents, "seed": seed, "environment": environment()})
@@ -123,13 +126,17 @@ def measure(
     module: Module = None,
     device: Device = "cpu",
     dtype: Dtypes = None,
+    jobs: Jobs = 0,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
     """Run the theorems' programs in each arithmetic and measure the error against exact values."""
-    rows, options = chosen_rows(ids or [], module), _options(quick, seed, device, dtype)
-    with working.progress(Console(stderr=True), len(rows), json) as announce:
-        measurements = list(working.measure(rows, options, announce))
+    chosen = Chosen(tuple(ids or ()), module, _options(quick, seed, device, dtype))
+    with (
+        Workers(chosen, jobs) as workers,
+        working.progress(Console(stderr=True), len(workers.rows), json) as announce,
+    ):
+        measurements = list(workers.measure(announce))
     documents = [measurement.to_json() for measurement in measurements]
     if json:
         _print_json({"measurements": documents, "seed": seed, "environment": environment(device)})

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from . import __version__, storage, working
-from .certifying import Chosen, certify
 from .environment import environment
+from .processes import Chosen, Workers
 from .report import render_report
 from .showing import pictured_document
 
@@ -25,7 +25,7 @@ def run_all(
     Each certificate is written when it is decided, `results.json` after every step with `complete` false until the
     end: an interrupted run leaves whole files that say how far it got.
     """
-    rows, options = chosen.rows(), chosen.options
+    options = chosen.options
     folder = storage.new_run_folder(out)
     certificates, measurements = [], []
     results: dict[str, Any] = {
@@ -38,15 +38,18 @@ def run_all(
         "certificates": [],
         "measurements": [],
     }
-    with working.progress(console, len(chosen.claims()) + len(rows) + 1, silent) as announce:
-        for certificate in certify(chosen, announce, jobs):
+    with (
+        Workers(chosen, jobs) as workers,
+        working.progress(console, len(workers.claims) + len(workers.rows) + 1, silent) as announce,
+    ):
+        for certificate in workers.certify(announce):
             certificates.append(certificate)
             results["certificates"].append(certificate.to_json())
             claim = certificate.claim
             document = {"format": FORMAT, "seed": options.seed, **certificate.to_json(timed=False)}
             storage.write_json(folder / "certificates" / f"{claim.theorem}.{claim.name}.json", document)
             storage.write_json(folder / "results.json", results)
-        for measurement in working.measure(rows, options, announce):
+        for measurement in workers.measure(announce):
             measurements.append(measurement)
             results["measurements"].append(measurement.to_json())
             storage.write_json(folder / "results.json", results)
@@ -54,7 +57,7 @@ def run_all(
         results["environment"] = environment(options.device)
         results["complete"] = True
         storage.write_json(folder / "results.json", results)
-        theorems = [pictured_document(row, options) for row in rows]
+        theorems = [pictured_document(row, options) for row in workers.rows]
         page = render_report(results, theorems, storage.stored("reproduce"), storage.stored("context"))
         storage.write_text(folder / "report.html", page)
         if out is None:

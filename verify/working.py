@@ -1,8 +1,8 @@
-"""The work behind the commands: measuring and reproducing with progress, and the exit code."""
+"""Around the work of the commands: progress, reproductions, the exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +13,8 @@ from numerics.measurement import Measurement
 from proofs_check.claim import Certificate
 
 from .catalogue import REPRODUCTIONS
-from .row import Options, Row
-
-Announce = Callable[[str], None]
+from .processes import Announce
+from .row import Options
 
 
 @contextmanager
@@ -32,13 +31,6 @@ def progress(console: Console, total: int, silent: bool) -> Iterator[Announce]:
             started = True
 
         yield announce
-
-
-def measure(rows: Sequence[Row], options: Options, announce: Announce) -> Iterator[Measurement]:
-    """Take each row's measurements."""
-    for row in rows:
-        announce(f"measure {row.theorem}")
-        yield from row.measure(options)
 
 
 def reproduce(names: Sequence[str], options: Options, announce: Announce) -> Iterator[tuple[str, list[dict[str, Any]]]]:
