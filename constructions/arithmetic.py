@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
 from flint import fmpq
+from numpy.typing import NDArray
 
 Array = Any
 Exact: TypeAlias = int | Fraction | fmpq
@@ -73,6 +75,29 @@ class Arithmetic(Protocol):
 
     def eq0(self, a: Array) -> Array:
         """Entry by entry 1 where x = 0, else 0. Raises `Unsupported` where x = 0 cannot be decided."""
+
+    def exp(self, a: Array) -> Array:
+        """Entry by entry. Raises `Unsupported` where the value has no exact form."""
+
+    def log(self, a: Array) -> Array:
+        """Entry by entry, of positive entries. Raises `Unsupported` where the value has no exact form."""
+
+    def relu(self, a: Array) -> Array:
+        """Entry by entry max(x, 0). Raises `Unsupported` where the sign cannot be decided."""
+
+    def softmax(self, scores: Array, seen: NDArray[np.bool_]) -> Array:
+        """Column by column exp(x) over its sum, over the entries seen; 0 elsewhere, and in a column without any.
+
+        Raises:
+            Unsupported: the weights have no exact form.
+        """
+
+    def hardmax(self, scores: Array, seen: NDArray[np.bool_]) -> Array:
+        """Column by column 1/m at the m largest of the entries seen, 0 elsewhere, and in a column without any.
+
+        Raises:
+            Unsupported: it cannot be decided which ones are largest.
+        """
 
     def nonzero(self, a: Array) -> list[bool]:
         """For a one-row array: which entries are not zero. Raises `Unsupported` where that cannot be decided."""

@@ -8,12 +8,35 @@ from typing import Any
 
 from .arithmetic import Arithmetic, Array
 from .dense import dense_steps
+from .errors import BadInput
 from .layout import Size
 from .program import Program
 from .task import AnyTask, TaskClass
 from .tokens import Tokens
 
 Steps = Iterable[tuple[str, Tokens]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An answer of one row a step: sign times a one-coordinate field of a kind, after every layer of that label.
+
+    The first row, depth 0, is zero.
+    """
+
+    label: str
+    kind: str
+    field: str
+    sign: int = 1
+
+    def rows(self, steps: Steps, count: int, arithmetic: Arithmetic) -> Array:
+        """Shape (number of such layers + 1, count)."""
+        rows = [arithmetic.matrix([[0] * count])]
+        for label, tokens in steps:
+            if label == self.label or label.startswith(f"{self.label} "):
+                row = tokens.read(self.kind, self.field, 1, arithmetic)
+                rows.append(arithmetic.negate(row) if self.sign < 0 else row)
+        return arithmetic.stack([[row] for row in rows])
 
 
 @dataclass(frozen=True)
@@ -31,6 +54,8 @@ class Construction:
         assumptions: what is taken as given: declared primitives, public quantities.
         answer: the blocks of the answer's rows, as (name, height), for messages.
         source: theorem number and origin.
+        reads: how `decode` reads the tokens, where it can be said as data; None elsewhere.
+        algorithm: the name of `reference`, for those who check it again: "td" is v_{l+1} = r + A v_l on counted logs.
     """
 
     theorem: str
@@ -43,6 +68,8 @@ class Construction:
     assumptions: tuple[str, ...]
     answer: tuple[tuple[str, int], ...]
     source: str
+    reads: Reading | None = None
+    algorithm: str = ""
 
     def block_of(self, row: int) -> tuple[str, int]:
         """The block that a row of the answer lies in, and its index there."""
@@ -65,10 +92,14 @@ class Construction:
 
 
 def last(steps: Steps) -> Tokens:
-    """The tokens after the last layer."""
+    """The tokens after the last layer.
+
+    Raises:
+        BadInput: a program without layers.
+    """
     tokens = None
     for _, tokens in steps:  # noqa: B007
         pass
     if tokens is None:
-        raise ValueError("a program without layers has no last step")
+        raise BadInput("program: expected at least one layer, found none")
     return tokens

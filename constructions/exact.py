@@ -11,13 +11,16 @@ from fractions import Fraction
 from typing import Any
 
 import flint
+import sympy as sp
 from flint import arb, arb_mat, fmpq, fmpq_mat, fmpz
 
 from .arithmetic import Array, Exact
-from .errors import Unsupported
+from .constants import enclosed
+from .entrywise import Entrywise
+from .errors import BadInput, Unsupported
 
 
-class FlintArithmetic:
+class FlintArithmetic(Entrywise):
     """Dense matrices of one python-flint type; `scalar` turns an exact number into an entry, rounding at most once."""
 
     def __init__(
@@ -88,6 +91,10 @@ class FlintArithmetic:
         return self.build(stop - start, width, a.entries()[start * width : stop * width])
 
     def stack(self, blocks: Sequence[Sequence[Array]]) -> Array:
+        shapes = [[self.shape(block) for block in line] for line in blocks]
+        widths = {sum(columns for _, columns in line) for line in shapes}
+        if not all(shapes) or len(widths) != 1 or any(len({rows for rows, _ in line}) != 1 for line in shapes):
+            raise BadInput(f"block matrix: expected blocks that fit together, found shapes {shapes}")
         entries: list[Any] = []
         for line in blocks:
             tables = [(block.entries(), block.ncols()) for block in line]
@@ -131,6 +138,12 @@ class FlintArithmetic:
     def _entrywise(self, a: Array, function: Callable[[Any], Any]) -> Array:
         return self.build(*self.shape(a), [function(x) for x in a.entries()])
 
+    def _table(self, a: Array) -> list[list[Any]]:
+        return a.tolist()
+
+    def _from_table(self, rows: list[list[Any]], shape: tuple[int, int]) -> Array:
+        return self.build(*shape, [x for row in rows for x in row])
+
     def _recip_0(self, x: Any) -> Any:
         return self.zero if self.is_zero(x) else 1 / x
 
@@ -141,10 +154,34 @@ class FlintArithmetic:
 def _fmpq(x: Any) -> fmpq:
     if isinstance(x, Fraction):
         return fmpq(x.numerator, x.denominator)
+    if isinstance(x, sp.Expr):
+        if not x.is_Rational:
+            raise Unsupported(f"exact Q: {x} is not rational")
+        return fmpq(int(x.p), int(x.q))
     return fmpq(x)
 
 
-RATIONALS = FlintArithmetic("exact Q", fmpq_mat, _fmpq, fmpq(0))
+class Rationals(FlintArithmetic):
+    """Q. Only exp(0) and log(1) are rational; so the softmax of equal scores is, and no other."""
+
+    def __init__(self) -> None:
+        super().__init__("exact Q", fmpq_mat, _fmpq, fmpq(0))
+
+    def _sign(self, x: fmpq) -> int:
+        return (x > 0) - (x < 0)
+
+    def _exp(self, x: fmpq) -> fmpq:
+        if x != 0:
+            raise Unsupported(f"{self.name}: exp({x}) is not rational; use logarithms")
+        return fmpq(1)
+
+    def _log(self, x: fmpq) -> fmpq:
+        if x != 1:
+            raise Unsupported(f"{self.name}: log({x}) is not rational; use logarithms")
+        return fmpq(0)
+
+
+RATIONALS = Rationals()
 """Q, by `fmpq_mat`: the reference in which everything about a sampled task is decided."""
 
 
@@ -202,7 +239,7 @@ class Balls(FlintArithmetic):
     def _ball(x: Any) -> arb:
         if isinstance(x, Fraction):
             return arb(fmpq(x.numerator, x.denominator))
-        return arb(x)
+        return enclosed(x) if isinstance(x, sp.Expr) else arb(x)
 
     def is_zero(self, x: arb) -> bool:
         if x.contains(0):
@@ -213,3 +250,21 @@ class Balls(FlintArithmetic):
 
     def _rsqrt_0(self, x: arb) -> arb:
         return self.zero if self.is_zero(x) else x.rsqrt()
+
+    def _sign(self, x: arb) -> int:
+        return 0 if self.is_zero(x) else 1 if x > 0 else -1
+
+    def _relu(self, x: arb) -> arb:
+        return x.max(arb(0))
+
+    def _exp(self, x: arb) -> arb:
+        return x.exp()
+
+    def _log(self, x: arb) -> arb:
+        if not x > 0:
+            raise Unsupported(f"{self.name}: cannot decide whether {x} has a logarithm")
+        return x.log()
+
+    def _anchor(self, scores: Sequence[arb]) -> arb:
+        # A midpoint is an exact number: subtracting it adds nothing to the radii.
+        return max((x.mid() for x in scores), key=float)

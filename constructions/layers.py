@@ -14,43 +14,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy as sp
 
 from .arithmetic import Arithmetic, Array, Exact
 from .errors import BadInput
 from .layout import Layout, Size, block_matrix, is_concrete
+from .routes import Route as Route
+from .routes import full as full
+from .routes import routes_text
+from .routes import same as same
 from .tokens import Span, Tokens
 
-PRIMITIVES = ("recip_0", "rsqrt_0", "eq0")
+if TYPE_CHECKING:
+    from .mlp import Mlp
+    from .normalised_attention import NormalisedAttention
+    from .parallel import Parallel
+    from .recurrent.delta_rule import DeltaRule
+
+PRIMITIVES = ("recip_0", "rsqrt_0", "eq0", "relu", "exp", "log")
 """The declared token-wise primitives, methods of `Arithmetic`; eq0(x) = 1 - x recip_0(x) is 1 at 0 and else 0."""
 
-
-@dataclass(frozen=True)
-class Route:
-    """Which sources a target sees: all of them (`=>`), or the one with the same place in its span (`->`)."""
-
-    source: Span
-    target: Span
-    same: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.source} {'->' if self.same else '=>'} {self.target}"
-
-
-def full(source: str | Span, target: str | Span) -> Route:
-    """Every source token to every target token."""
-    return Route(_span(source), _span(target))
-
-
-def same(source: str | Span, target: str | Span) -> Route:
-    """The i-th source token to the i-th target token; the spans have equal sizes."""
-    return Route(_span(source), _span(target), same=True)
-
-
-def _span(span: str | Span) -> Span:
-    return Span(span) if isinstance(span, str) else span
+ZERO_TO_ZERO = ("recip_0", "rsqrt_0", "relu")
+"""The primitives that map 0 to 0, and so leave a block alone that is structurally zero."""
 
 
 Rows = Sequence[Sequence[Exact | sp.Expr]]
@@ -111,8 +98,9 @@ class Public:
 
 @lru_cache(maxsize=8)
 def _public_array(matrix: Public, rows: int, columns: int, arithmetic: Any) -> Array:
-    """Made once for all the layers that repeat it."""
-    return arithmetic.matrix(matrix.rows(rows, columns), (rows, columns))
+    """Made once for all the layers that repeat it; an arithmetic may keep public matrices in a format of their own."""
+    make = getattr(arithmetic, "public_matrix", arithmetic.matrix)
+    return make(matrix.rows(rows, columns), (rows, columns))
 
 
 def fixed(name: str, entries: Sequence[Sequence[Exact]]) -> Public:
@@ -150,7 +138,8 @@ class Head:
         """Raise `BadInput` unless the selectors fit the layout."""
         if self.sign not in (1, -1):
             raise BadInput(f"head {self}: expected a sign of 1 or -1, found {self.sign}")
-        for left, right in ((self.value, self.out), (self.key, self.query)):
+        matched = ((self.value, self.out), (self.key, self.query))
+        for left, right in matched if self.weight is None else matched[:1]:
             if layout[left] != layout[right]:
                 raise BadInput(
                     f"head {self}: expected equal widths, found {left}:{layout[left]} and {right}:{layout[right]}"
@@ -198,24 +187,6 @@ def _selector_product(
     return block_matrix(widths, widths, {(names.index(rows), names.index(columns)): block})
 
 
-def mask(routes: Sequence[Route], counts: dict[str, int]) -> sp.ImmutableSparseMatrix:
-    """R, shape (tokens, tokens), entry (j, i) = how often source j reaches target i: 0 or 1 for disjoint routes."""
-    starts, total = {}, 0
-    for kind, count in counts.items():
-        starts[kind] = total
-        total += count
-    entries: dict[tuple[int, int], int] = {}
-    for route in routes:
-        ranges = []
-        for span in (route.source, route.target):
-            stop = counts[span.kind] if span.stop is None else span.stop
-            ranges.append(range(starts[span.kind] + span.start, starts[span.kind] + stop))
-        pairs = zip(*ranges, strict=True) if route.same else ((j, i) for j in ranges[0] for i in ranges[1])
-        for pair in pairs:
-            entries[pair] = entries.get(pair, 0) + 1
-    return sp.ImmutableSparseMatrix(total, total, entries)
-
-
 @dataclass(frozen=True)
 class LinearAttention:
     """Parallel heads on the same input; their outputs are added to it."""
@@ -224,23 +195,16 @@ class LinearAttention:
     label: str = ""
 
     def steps(self, tokens: Tokens, arithmetic: Arithmetic) -> Iterator[tuple[str, Tokens]]:
-        deltas = [
+        yield self.label, added(tokens, self.deltas(tokens, arithmetic), arithmetic)
+
+    def deltas(self, tokens: Tokens, arithmetic: Arithmetic) -> list[Delta]:
+        """What the heads add."""
+        return [
             (route.target, head.out, delta)
             for head in self.heads
             for route in head.routes
             if (delta := attend(head, route, tokens, arithmetic)) is not None
         ]
-        blocks: dict[tuple[str, str], Array] = {}
-        for target, field, delta in deltas:
-            key = (target.kind, field)
-            old = blocks.get(key, tokens.blocks.get(key))
-            if target.whole:
-                blocks[key] = delta if old is None else arithmetic.add(old, delta)
-            elif old is None:
-                blocks[key] = arithmetic.embed(delta, target.start, tokens.total(target.kind))
-            else:
-                blocks[key] = arithmetic.add_columns(old, target.start, delta)
-        yield self.label, tokens.replacing(blocks)
 
     def merged(self) -> list[tuple[Head, ...]]:
         """The heads in groups that are one head as matrices: equal value, output, routes and mixing."""
@@ -251,17 +215,37 @@ class LinearAttention:
 
     def describe(self) -> list[tuple[str, str]]:
         """(label, text) a line."""
-        return _labelled(self.label, [f"{head!s:<24} {', '.join(map(str, head.routes))}" for head in self.heads])
+        return labelled(self.label, [f"{head!s:<24} {routes_text(head.routes)}" for head in self.heads])
 
 
-def _labelled(label: str, texts: list[str]) -> list[tuple[str, str]]:
+Delta = tuple[Span, str, Array]
+"""Something to be added to a field of the tokens of a span."""
+
+
+def added(tokens: Tokens, deltas: Sequence[Delta], arithmetic: Arithmetic) -> Tokens:
+    """The tokens with every delta added."""
+    blocks: dict[tuple[str, str], Array] = {}
+    for target, field, delta in deltas:
+        key = (target.kind, field)
+        old = blocks.get(key, tokens.blocks.get(key))
+        if target.whole:
+            blocks[key] = delta if old is None else arithmetic.add(old, delta)
+        elif old is None:
+            blocks[key] = arithmetic.embed(delta, target.start, tokens.total(target.kind))
+        else:
+            blocks[key] = arithmetic.add_columns(old, target.start, delta)
+    return tokens.replacing(blocks)
+
+
+def labelled(label: str, texts: list[str]) -> list[tuple[str, str]]:
+    """Lines of `describe` that share one label."""
     return [(label if i == 0 else "", text) for i, text in enumerate(texts)]
 
 
 def attend(head: Head, route: Route, tokens: Tokens, arithmetic: Arithmetic) -> Array | None:
     """What one head adds along one route; None where a factor is structurally zero."""
     sources, targets = tokens.count(route.source), tokens.count(route.target)
-    if route.same and sources != targets:
+    if (route.same or route.causal) and sources != targets:
         raise BadInput(f"head {head}: expected equally many tokens along {route}, found {sources} and {targets}")
     value = tokens.block(route.source, head.value, arithmetic)
     key = tokens.block(route.source, head.key, arithmetic)
@@ -275,6 +259,10 @@ def attend(head: Head, route: Route, tokens: Tokens, arithmetic: Arithmetic) -> 
         value = arithmetic.matmul(value, head.mixing.array(sources, sources, arithmetic))
     if route.same:
         delta = arithmetic.scale_columns(value, arithmetic.dots(key, query))
+    elif route.causal:
+        before = arithmetic.matrix([[int(j <= i) for i in range(targets)] for j in range(sources)])
+        scores = arithmetic.matmul(arithmetic.transpose(key), query)
+        delta = arithmetic.matmul(value, arithmetic.hadamard(before, scores))
     else:
         # V (K' Q) or (V K') Q: whichever multiplies less. Symbolic sizes take the first; the product is the same.
         v, k = arithmetic.shape(value)[0], arithmetic.shape(key)[0]
@@ -302,7 +290,7 @@ class Tokenwise:
     def steps(self, tokens: Tokens, arithmetic: Arithmetic) -> Iterator[tuple[str, Tokens]]:
         old = tokens.blocks.get((self.span.kind, self.field))
         if old is None:
-            if self.primitive != "eq0":  # the others map 0 to 0
+            if self.primitive in ZERO_TO_ZERO:
                 yield self.label, tokens
                 return
             old = tokens.read(self.span.kind, self.field, 1, arithmetic)
@@ -376,4 +364,6 @@ class Repeat:
         return [("repeat", f"{self.times} times:"), *(("  " + label, text) for label, text in inner)]
 
 
-Layer = LinearAttention | Tokenwise | Release | Forget | Repeat
+Layer: TypeAlias = (
+    "LinearAttention | NormalisedAttention | Parallel | Mlp | DeltaRule | Tokenwise | Release | Forget | Repeat"
+)

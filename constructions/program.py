@@ -9,6 +9,9 @@ from .arithmetic import Arithmetic
 from .errors import BadInput
 from .layers import Head, Layer, LinearAttention, Repeat
 from .layout import Layout, Size
+from .mlp import Mlp
+from .normalised_attention import NormalisedAttention, NormalisedHead
+from .parallel import Parallel
 from .tokens import Tokens
 
 
@@ -32,6 +35,9 @@ class Program:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
+        for layer in _written(self.layers):
+            if isinstance(layer, Mlp) and layer.layout != self.layout:
+                raise BadInput(f"{self.name}, {layer.label}: expected the layout {self.layout}, found {layer.layout}")
         for head in self.heads:
             head.check(self.layout)
             for route in head.routes:
@@ -45,9 +51,10 @@ class Program:
         return self.layout.width
 
     @property
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[Head | NormalisedHead]:
         """Every head as written; a repeated layer counts once."""
-        return [head for layer in _written(self.layers) if isinstance(layer, LinearAttention) for head in layer.heads]
+        layers = [layer for layer in _written(self.layers) if isinstance(layer, LinearAttention | NormalisedAttention)]
+        return [head for layer in layers for head in layer.heads]
 
     @property
     def attention_layers(self) -> Size:
@@ -91,7 +98,7 @@ class Program:
 
 def _written(layers: Sequence[Layer]) -> Iterator[Layer]:
     for layer in layers:
-        if isinstance(layer, Repeat):
+        if isinstance(layer, Repeat | Parallel):
             yield from _written(layer.layers)
         else:
             yield layer
@@ -102,6 +109,6 @@ def _count(layers: Sequence[Layer]) -> Size:
     for layer in layers:
         if isinstance(layer, Repeat):
             total = total + layer.times * _count(layer.layers)
-        elif isinstance(layer, LinearAttention):
+        elif isinstance(layer, LinearAttention | NormalisedAttention | Parallel):
             total = total + 1
     return total

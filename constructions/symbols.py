@@ -12,10 +12,11 @@ import sympy as sp
 from flint import Ordering, fmpq, fmpq_mpoly_ctx, fmpz_mpoly_ctx
 
 from .arithmetic import Array, Exact
+from .entrywise import Entrywise
 from .errors import Unsupported
 
 
-class ObjectArithmetic:
+class ObjectArithmetic(Entrywise):
     """Matrices as numpy arrays of Python objects with `+` and `*`; `scalar` makes an entry from an exact number."""
 
     def __init__(self, name: str, scalar: Callable[[Any], Any]) -> None:
@@ -111,6 +112,15 @@ class ObjectArithmetic:
         out = np.empty_like(a)
         for index, x in np.ndenumerate(a):
             out[index] = function(x)
+        return out
+
+    def _table(self, a: Array) -> list[list[Any]]:
+        return a.tolist()
+
+    def _from_table(self, rows: list[list[Any]], shape: tuple[int, int]) -> Array:
+        out = np.empty(shape, dtype=object)
+        for index in np.ndindex(*shape):
+            out[index] = rows[index[0]][index[1]]
         return out
 
     def _recip_0(self, x: Any) -> Any:

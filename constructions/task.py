@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from flint import fmpq, fmpq_mat
@@ -31,17 +31,26 @@ def exact_discount(value: object) -> Fraction:
     Raises:
         BadInput: not a finite number, or outside the open interval (0, 1).
     """
+    return inside_unit_interval("discount", value)
+
+
+def inside_unit_interval(name: str, value: object) -> Fraction:
+    """A number strictly between 0 and 1 as an exact fraction; `name` says in messages what it is.
+
+    Raises:
+        BadInput: not a finite number, or outside the open interval (0, 1).
+    """
     try:
-        # A written exponent such as 1e-999999999 would be expanded digit by digit: no discount needs a long one.
+        # A written exponent such as 1e-999999999 would be expanded digit by digit: nobody needs a long one.
         exponent = re.search(r"[eE][+-]?0*(\d+)", value) if isinstance(value, str) else None
         if exponent and len(exponent[1]) > 3:
             raise ValueError
-        discount = Fraction(value)  # type: ignore[call-overload]
+        number = Fraction(value)  # type: ignore[call-overload]
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
-        raise BadInput(f"discount: expected a number strictly between 0 and 1, found {value}") from None
-    if not 0 < discount < 1:
-        raise BadInput(f"discount: expected a number strictly between 0 and 1, found {value}")
-    return discount
+        raise BadInput(f"{name}: expected a number strictly between 0 and 1, found {value}") from None
+    if not 0 < number < 1:
+        raise BadInput(f"{name}: expected a number strictly between 0 and 1, found {value}")
+    return number
 
 
 class AnyTask(Protocol):
@@ -58,8 +67,70 @@ class AnyTask(Protocol):
         """The task as a short document, in full where it is small."""
 
 
+class TaskStatistics:
+    """What a log leaves once it is counted, all exact: everything that depends on a task through (A, r, N).
+
+    Attributes:
+        n: number of states.
+        discount: g.
+        name: where the task comes from; recorded with every result.
+        transitions: N, their number.
+        pairs: i, j and N_ij of the pairs that occur, int64, ascending in (i, j); terminal successors are in no pair.
+        visits: N_i, int64, shape (n,); terminal transitions count.
+        reward_sums: sum of R_t over the transitions from each state, exact, length n.
+    """
+
+    n: int
+    discount: Fraction
+    name: str
+
+    if TYPE_CHECKING:  # a subclass counts them, or holds them as fields
+
+        @property
+        def transitions(self) -> int: ...
+        @property
+        def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+        @property
+        def visits(self) -> NDArray[np.int64]: ...
+        @property
+        def reward_sums(self) -> list[Fraction]: ...
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """(n, N)."""
+        return self.n, self.transitions
+
+    @cached_property
+    def terminal_transitions(self) -> int:
+        """Number of transitions into a terminal successor."""
+        return self.transitions - int(self.pairs[2].sum())
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """N_ij, int64, shape (n, n); transitions into a terminal successor are in no column."""
+        dense = np.zeros((self.n, self.n), dtype=np.int64)
+        i, j, times = self.pairs
+        dense[i, j] = times
+        return dense
+
+    @cached_property
+    def A(self) -> fmpq_mat:
+        """A = g P, exact, shape (n, n): the direct count, no attention involved."""
+        g = fmpq(self.discount.numerator, self.discount.denominator)
+        visits = self.visits.tolist()
+        rows = self.counts.tolist()
+        return fmpq_mat(self.n, self.n, [g * fmpq(c, visits[i]) for i in range(self.n) for c in rows[i]])
+
+    @cached_property
+    def r(self) -> fmpq_mat:
+        """r, exact, shape (n, 1)."""
+        visits = self.visits.tolist()
+        means = [total / visits[i] for i, total in enumerate(self.reward_sums)]
+        return fmpq_mat(self.n, 1, [fmpq(x.numerator, x.denominator) for x in means])
+
+
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(TaskStatistics):
     """A log of transitions over states 0..n-1, with exact rewards and discount.
 
     Attributes:
@@ -125,11 +196,6 @@ class Task:
         """N, the number of transitions."""
         return int(self.states.size)
 
-    @property
-    def size(self) -> tuple[int, ...]:
-        """(n, N)."""
-        return self.n, self.transitions
-
     def describe(self) -> dict[str, Any]:
         """Discount and number of transitions; of a small log every transition."""
         document: dict[str, Any] = {"discount": str(self.discount), "transitions": self.transitions}
@@ -147,11 +213,13 @@ class Task:
         return document
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """N_ij, int64, shape (n, n); transitions into a terminal successor are in no column."""
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """i, j and N_ij of the pairs that occur, ascending in (i, j); terminal successors are in no pair."""
         going = ~self.terminal
-        flat = self.states[going].astype(np.int64) * self.n + self.successors[going]
-        return np.bincount(flat, minlength=self.n * self.n).reshape(self.n, self.n)
+        flat = self.states[going].astype(np.int64) * self.n + self.successors[going].astype(np.int64)
+        keys, times = np.unique(flat, return_counts=True)
+        i, j = np.divmod(keys, self.n)
+        return i, j, times
 
     @cached_property
     def visits(self) -> NDArray[np.int64]:
@@ -167,21 +235,6 @@ class Task:
     def reward_sums(self) -> list[Fraction]:
         """sum of R_t over the transitions from each state, exact, length n."""
         return exact_group_sums(self.states, self.rewards, self.n)
-
-    @cached_property
-    def A(self) -> fmpq_mat:
-        """A = g P, exact, shape (n, n): the direct count, no attention involved."""
-        g = fmpq(self.discount.numerator, self.discount.denominator)
-        visits = self.visits.tolist()
-        rows = self.counts.tolist()
-        return fmpq_mat(self.n, self.n, [g * fmpq(c, visits[i]) for i in range(self.n) for c in rows[i]])
-
-    @cached_property
-    def r(self) -> fmpq_mat:
-        """r, exact, shape (n, 1)."""
-        visits = self.visits.tolist()
-        means = [total / visits[i] for i, total in enumerate(self.reward_sums)]
-        return fmpq_mat(self.n, 1, [fmpq(x.numerator, x.denominator) for x in means])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Seeded logs seen through features, exact: Boyan chains (classic and continuing), random chains, independent draws.
+"""Seeded logs seen through features, exact: Boyan chains, random chains, tilings, independent draws.
 
 Probabilities, rewards and features are small rationals, so that work over Q stays cheap. Draws come from Python's
 Mersenne twister through integers only, so a seed names one log on every platform. Queries are the features of every
@@ -112,11 +112,64 @@ def independent_samples(d: int = 3, transitions: int = 100, discount: Any = "9/1
     return FeatureLog(before, after, rewards, queries, g, f"{generator}(d={d}, N={transitions}, g={g}, seed={seed})")
 
 
-def with_unit_queries(log: FeatureLog) -> FeatureLog:
-    """The log with the d unit vectors before its queries: predictions there are the weight vector itself."""
+def tiled_walk(
+    cells: int = 6, tilings: int = 2, width: int = 3, transitions: int = 20, discount: Any = "9/10", seed: int = 0
+) -> FeatureLog:
+    """A walk on a line seen through shifted tilings: one feature a tile, 1 in it and 0 outside.
+
+    A step is a uniform draw of -1, 0 or 1; beyond the ends it stays. Tiling i has tiles of `width` cells, shifted by i.
+    Rewards per cell are random in [-1, 1], sixteenths. The features of each tiling sum to one, so those of two tilings
+    are dependent and A_N is singular.
+
+    Raises:
+        BadInput: a size that is no positive int, or a discount outside (0, 1].
+    """
+    generator = "tiled_walk"
+    for what, value in (("cells", cells), ("tilings", tilings), ("cells a tile", width)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise BadInput(f"{generator}: expected a positive number of {what}, found {value!r}")
+    draw = _draw(generator, transitions, seed)
+    counts = [(cells - 1 + i) // width + 1 for i in range(tilings)]
+    rows = {
+        cell: [Fraction(int(tile == (cell + i) // width)) for i, count in enumerate(counts) for tile in range(count)]
+        for cell in range(cells)
+    }
+    rewards = [Fraction(draw.randint(-16, 16), 16) for _ in range(cells)]
+    steps, cell = [], draw.randrange(cells)
+    for _ in range(transitions):
+        after = min(max(cell + draw.randint(-1, 1), 0), cells - 1)
+        steps.append((cell, after, rewards[cell]))
+        cell = after
+    sizes = f"cells={cells}, tilings={tilings}, width={width}"
+    return _log(generator, sizes, steps, rows, list(rows.values()), discount, seed)
+
+
+def with_unit_queries(log: FeatureLog, alone: bool = False) -> FeatureLog:
+    """The log with the d unit vectors before its queries, or as its only ones: their predictions are the weights."""
     d = log.dimension
     units = [[int(i == j) for j in range(d)] for i in range(d)]
-    return replace(log, queries=[*units, *log.queries], name=f"{log.name} with unit queries")
+    queries = units if alone else [*units, *log.queries]
+    return replace(log, queries=queries, name=f"{log.name} with unit queries{' only' if alone else ''}")
+
+
+def with_zero_rewards(log: FeatureLog) -> FeatureLog:
+    """The log with every reward zero: all weights stay zero."""
+    return replace(log, rewards=[0] * len(log.rewards), name=f"{log.name} with zero rewards")
+
+
+def with_dependent_feature(log: FeatureLog) -> FeatureLog:
+    """The log with one feature more, the sum of the others: phi_t, phi'_t and queries span no more dimensions."""
+
+    def extended(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        return [[*row, sum(row, Fraction(0))] for row in rows]
+
+    return replace(
+        log,
+        features=extended(log.features),
+        successors=extended(log.successors),
+        queries=extended(log.queries),
+        name=f"{log.name} with a dependent feature",
+    )
 
 
 def normal_matrices(count: int, d: int, seed: int = 0) -> list[list[Vector]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import mpmath
+import sympy as sp
 from mpmath.libmp import from_man_exp, from_rational, round_nearest
 
+from constructions.constants import close_rational
 from constructions.errors import BadInput
 from constructions.symbols import ObjectArithmetic
 
@@ -38,6 +41,8 @@ class MpmathArithmetic(ObjectArithmetic):
             x = Fraction(x)
         if isinstance(x, int):
             return self.context.make_mpf(from_man_exp(x, 0, self.bits, round_nearest))
+        if isinstance(x, sp.Expr):
+            x = close_rational(x)
         p, q = (x.numerator, x.denominator) if isinstance(x, Fraction) else (int(x.p), int(x.q))
         return self.context.make_mpf(from_rational(p, q, self.bits, round_nearest))
 
@@ -46,3 +51,15 @@ class MpmathArithmetic(ObjectArithmetic):
 
     def _rsqrt_0(self, x: Any) -> Any:
         return x if x == 0 else 1 / self.context.sqrt(x)
+
+    def _sign(self, x: Any) -> int:
+        return (x > 0) - (x < 0)
+
+    def _exp(self, x: Any) -> Any:
+        return self.context.exp(x)
+
+    def _log(self, x: Any) -> Any:
+        return self.context.log(x)
+
+    def _anchor(self, scores: Sequence[Any]) -> Any:
+        return max(scores)

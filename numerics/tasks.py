@@ -34,12 +34,12 @@ def block_cycle(
         BadInput: a size that is not positive, blocks that do not divide n, or fewer transitions than states.
     """
     generator = "block_cycle"
-    _check_sizes(generator, n, transitions, seed)
+    check_sizes(generator, n, transitions, seed)
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks < 1 or n % blocks:
         raise BadInput(f"{generator}: expected a number of blocks that divides n = {n}, found {blocks!r}")
     if not 0 <= noise < float("inf"):
         raise BadInput(f"{generator}: expected a finite noise >= 0, found {noise}")
-    draw = _draw(seed)
+    draw = seeded(seed)
     size = n // blocks
     rewards = _normal_rewards(draw, blocks)
     states = _starts(draw, n, transitions)
@@ -58,11 +58,11 @@ def reversible_chain(n: int = 24, transitions: int = 960, discount: Any = "9/10"
         BadInput: a size that is not positive, or fewer transitions than states.
     """
     generator = "reversible_chain"
-    _check_sizes(generator, n, transitions, seed)
-    draw = _draw(seed)
+    check_sizes(generator, n, transitions, seed)
+    draw = seeded(seed)
     u = draw.random((n, n))
     weights = u * u.T
-    return _sampled(generator, weights, transitions, discount, seed, draw, f"n={n}, N={transitions}")
+    return sampled(generator, weights, transitions, discount, seed, draw, f"n={n}, N={transitions}")
 
 
 def dirichlet_chain(
@@ -76,16 +76,16 @@ def dirichlet_chain(
     generator = "dirichlet_chain"
     if transitions is None and isinstance(n, int):
         transitions = 40 * n
-    _check_sizes(generator, n, transitions, seed)
+    check_sizes(generator, n, transitions, seed)
     if not 0 < concentration < float("inf"):
         raise BadInput(f"{generator}: expected a positive finite concentration, found {concentration}")
     assert transitions is not None
-    draw = _draw(seed)
+    draw = seeded(seed)
     # A row of gamma draws is a Dirichlet row once divided by its sum; a row that underflows to zero jumps anywhere.
     weights = draw.standard_gamma(concentration, (n, n))
     weights[weights.sum(axis=1) == 0] = 1.0
     sizes = f"n={n}, N={transitions}, concentration={concentration}"
-    return _sampled(generator, weights, transitions, discount, seed, draw, sizes)
+    return sampled(generator, weights, transitions, discount, seed, draw, sizes)
 
 
 def ring(rewards: Any, discount: Any = "99/100", name: str = "ring") -> Task:
@@ -124,7 +124,7 @@ def with_terminal(task: Task, probability: float, seed: int = 0) -> Task:
     if not 0 <= probability <= 1:
         raise BadInput(f"with_terminal: expected a probability between 0 and 1, found {probability}")
     _check_seed("with_terminal", seed)
-    ends = task.terminal | (_draw(seed).random(task.transitions) < probability)
+    ends = task.terminal | (seeded(seed).random(task.transitions) < probability)
     return _changed(task, f"terminal={probability} (seed={seed})", terminal=ends)
 
 
@@ -150,11 +150,22 @@ def _changed(task: Task, what: str, **fields: Any) -> Task:
     return replace(task, **fields, name=f"{task.name} with {what}")
 
 
-def _sampled(
-    generator: str, weights: NDArray, transitions: int, discount: Any, seed: int, draw: np.random.Generator, sizes: str
+def sampled(
+    generator: str,
+    weights: NDArray,
+    transitions: int,
+    discount: Any,
+    seed: int,
+    draw: np.random.Generator,
+    sizes: str,
+    rewards: NDArray | None = None,
 ) -> Task:
+    """The task of a log sampled from the chain whose rows are proportional to `weights`, shape (n, n).
+
+    Rewards per state are drawn as the module says, unless they are given, shape (n,).
+    """
     n = len(weights)
-    rewards = _normal_rewards(draw, n)
+    rewards = _normal_rewards(draw, n) if rewards is None else np.rint(rewards * GRID) / GRID
     states = _starts(draw, n, transitions)
     # Inverse distribution function, row by row; the last bound is exact so that no draw falls past it.
     bounds = np.cumsum(weights, axis=1)
@@ -181,7 +192,8 @@ def _task(
     return Task(states, successors, rewards, terminal, n, g, f"{generator}({sizes}, g={g}, seed={seed})")
 
 
-def _draw(seed: int) -> np.random.Generator:
+def seeded(seed: int) -> np.random.Generator:
+    """The generator of all draws: PCG64."""
     return np.random.Generator(np.random.PCG64(seed))
 
 
@@ -194,7 +206,8 @@ def _normal_rewards(draw: np.random.Generator, count: int) -> NDArray[np.float64
     return np.rint(normal / np.abs(normal).max() * GRID) / GRID
 
 
-def _check_sizes(generator: str, n: Any, transitions: Any, seed: Any) -> None:
+def check_sizes(generator: str, n: Any, transitions: Any, seed: Any) -> None:
+    """Raise `BadInput` unless n, N >= n and the seed are ints of a size that makes sense."""
     for what, value in (("states n", n), ("transitions N", transitions)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
             raise BadInput(f"{generator}: expected a positive number of {what}, found {value!r}")

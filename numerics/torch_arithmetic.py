@@ -6,8 +6,6 @@ A rational is rounded once, straight from p/q, to the dtype. Every operation is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -17,112 +15,9 @@ from numpy.typing import NDArray
 from constructions.arithmetic import Array, Exact
 from constructions.errors import BadInput
 from constructions.tokens import Tokens
+from numerics.formats import FORMATS, round_exact
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
-
-
-@dataclass(frozen=True)
-class BinaryFormat:
-    """A binary floating-point format with gradual underflow, round to nearest, ties to even.
-
-    Attributes:
-        precision: bits of the significand, the leading one included.
-        emin: exponent of the smallest normal number, 2^emin.
-        emax: exponent of the largest binade.
-    """
-
-    precision: int
-    emin: int
-    emax: int
-
-    @property
-    def unit_roundoff(self) -> Fraction:
-        """u = 2^-precision: a normal rounding errs by at most u relative to the exact value."""
-        return Fraction(1, 2**self.precision)
-
-    @property
-    def smallest(self) -> Fraction:
-        """The smallest positive (subnormal) number."""
-        return Fraction(2) ** (self.emin - self.precision + 1)
-
-
-FORMATS = {
-    "float64": BinaryFormat(53, -1022, 1023),
-    "float32": BinaryFormat(24, -126, 127),
-    "bfloat16": BinaryFormat(8, -126, 127),
-    "float16": BinaryFormat(11, -14, 15),
-}
-
-
-def round_fraction(p: int, q: int, target: BinaryFormat) -> float:
-    """p/q correctly rounded to a format of at most 53 bits, as a float that holds it exactly; q > 0."""
-    if p == 0:
-        return 0.0
-    magnitude = abs(p)
-    # 2^exponent <= |p/q| < 2^(exponent + 1): right up to one from the bit lengths, then compared.
-    exponent = magnitude.bit_length() - q.bit_length()
-    if magnitude << max(0, -exponent) < q << max(0, exponent):
-        exponent -= 1
-    shift = max(exponent, target.emin) - (target.precision - 1)
-    top, bottom = magnitude << max(0, -shift), q << max(0, shift)
-    digits, rest = divmod(top, bottom)
-    if 2 * rest > bottom or (2 * rest == bottom and digits & 1):
-        digits += 1
-    if digits.bit_length() + shift > target.emax + 1:
-        return float("inf") if p > 0 else float("-inf")
-    value = float(np.ldexp(float(digits), shift))
-    return value if p > 0 else -value
-
-
-def round_exact(values: Sequence[Any], target: BinaryFormat) -> NDArray[np.float64]:
-    """Exact numbers (int, Fraction, fmpq, or floats at their binary value) rounded once each, shape (len(values),).
-
-    Python's p / q is the correctly rounded float64. For a narrower format that double is rounded again, which is right
-    unless it lies half-way between two neighbours: those entries are rounded from p/q itself.
-    """
-    doubles = _doubles(values)
-    if target.precision == 53:
-        return doubles
-    _, exponents = np.frexp(doubles)
-    shifts = target.precision - np.maximum(exponents, target.emin + 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.ldexp(doubles, shifts)
-        rounded = np.ldexp(np.rint(scaled), -shifts)
-        rounded = np.where(np.abs(rounded) >= 2.0 ** (target.emax + 1), np.copysign(np.inf, doubles), rounded)
-        halfway = np.flatnonzero(np.abs(scaled - np.trunc(scaled)) == 0.5)
-    for i in halfway.tolist():
-        p, q = _ratio(values[i])
-        rounded[i] = round_fraction(p, q, target)
-    return rounded
-
-
-def _ratio(x: Any) -> tuple[int, int]:
-    if isinstance(x, (int, Fraction)):
-        return x.numerator, x.denominator
-    if isinstance(x, float):
-        return x.as_integer_ratio()
-    if isinstance(x, np.generic):
-        return _ratio(x.item())
-    return int(x.p), int(x.q)
-
-
-def _doubles(values: Sequence[Any]) -> NDArray[np.float64]:
-    if set(map(type, values)) <= {int, bool, float}:
-        try:
-            return np.array(values, dtype=np.float64)
-        except OverflowError:
-            pass
-    return np.array([_double(x) for x in values], dtype=np.float64)
-
-
-def _double(x: Any) -> float:
-    if isinstance(x, float) and not np.isfinite(x):
-        return float(x)
-    p, q = _ratio(x)
-    try:
-        return p / q
-    except OverflowError:
-        return float("inf") if p > 0 else float("-inf")
 
 
 def parse_dtype(dtype: Any) -> Any:
@@ -269,6 +164,36 @@ class TorchArithmetic:
 
     def eq0(self, a: Array) -> Array:
         return (a.abs() <= self.zero_below).to(a.dtype)
+
+    def exp(self, a: Array) -> Array:
+        return a.exp()
+
+    def log(self, a: Array) -> Array:
+        return a.log()
+
+    def relu(self, a: Array) -> Array:
+        return a.relu()
+
+    def softmax(self, scores: Array, seen: NDArray[np.bool_]) -> Array:
+        import torch
+
+        # torch subtracts the largest score of each column; one without any entry seen would be 0/0.
+        visible, empty = self._visible(seen)
+        return torch.where(visible, torch.softmax(torch.where(visible | empty, scores, -torch.inf), -2), 0)
+
+    def hardmax(self, scores: Array, seen: NDArray[np.bool_]) -> Array:
+        import torch
+
+        visible, _ = self._visible(seen)
+        largest = visible & (scores == torch.where(visible, scores, -torch.inf).amax(-2, keepdim=True))
+        return largest.to(scores.dtype) / largest.sum(-2, keepdim=True).clamp(min=1).to(scores.dtype)
+
+    def _visible(self, seen: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Which entries are seen, and which columns have none."""
+        import torch
+
+        visible = torch.as_tensor(seen, device=self.device)
+        return visible, ~visible.any(-2, keepdim=True)
 
     def nonzero(self, a: Array) -> list[bool]:
         """For a one-row array: which entries are not zero; NaN is not zero.

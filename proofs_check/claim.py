@@ -38,10 +38,17 @@ class Assurance(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict and what supports it, JSON-ready."""
+    """A verdict and what supports it, JSON-ready.
+
+    Attributes:
+        verdict: proved, refuted or undecided.
+        evidence: what a reader is told.
+        records: what another program can check again (`proofs_check.records`); empty where there is no such form yet.
+    """
 
     verdict: Verdict
     evidence: dict[str, Any]
+    records: tuple[dict[str, Any], ...] = ()
 
     @staticmethod
     def all_of(findings: dict[str, Finding]) -> Finding:
@@ -51,7 +58,12 @@ class Finding:
             failing = [name for name, finding in findings.items() if finding.verdict is verdict]
             if failing:
                 return Finding(verdict, {"failing": failing[0], **evidence[failing[0]], "parts": len(findings)})
-        return Finding(Verdict.PROVED, evidence)
+        records = [
+            {**record, "part": f"{name}: {record['part']}" if record.get("part") else name}
+            for name, finding in findings.items()
+            for record in finding.records
+        ]
+        return Finding(Verdict.PROVED, evidence, tuple(records))
 
 
 @dataclass(frozen=True)
@@ -97,17 +109,18 @@ class Claim:
             finding = Finding(Verdict.REFUTED, {"failure": f"the construction cannot be run: {error}"})
         except Unsupported as error:
             finding = Finding(Verdict.UNDECIDED, {"missing": str(error)})
-        return Certificate(self, finding.verdict, finding.evidence, time.perf_counter() - start)
+        return Certificate(self, finding.verdict, finding.evidence, time.perf_counter() - start, finding.records)
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A claim with its verdict, the evidence and what it cost."""
+    """A claim with its verdict, the evidence, what it cost, and the records to check it again by."""
 
     claim: Claim
     verdict: Verdict
     evidence: dict[str, Any]
     seconds: float
+    records: tuple[dict[str, Any], ...] = ()
 
     def to_json(self, *, timed: bool = True) -> dict[str, Any]:
         """The document of one certificate; without `seconds` the same seed gives the same bytes."""

@@ -16,6 +16,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from constructions.entrywise import Entrywise
 from constructions.errors import Unsupported
 
 
@@ -38,7 +39,7 @@ class Factor:
     bits: int
 
 
-class Degrees:
+class Degrees(Entrywise):
     """An `Arithmetic` of bounds. `kept` answers a gate: its first `kept` tokens are taken to stay."""
 
     name = "degree bounds"

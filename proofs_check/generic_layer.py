@@ -25,6 +25,7 @@ from constructions.layers import Layer, LinearAttention, Public, fixed
 from constructions.layout import Layout
 from constructions.tokens import Tokens
 
+from . import records
 from .blocks import layer_on_blocks
 from .claim import Finding, Verdict, rational, table
 from .words import FreeAlgebra, Rule, Words, evaluate, from_sympy, normal_form, zero
@@ -57,7 +58,8 @@ def prove_layers(
         )
     rng = random.Random(seed)
     for _ in range(points):
-        refutation = separate(layers, layout, tokens, expected, rules, sample(rng))
+        point = sample(rng)
+        refutation = separate(layers, layout, tokens, expected, rules, point)
         if refutation is not None:
             return Finding(Verdict.REFUTED, refutation)
     evidence: dict[str, Any] = {"hypotheses": sorted({r.text for r in rules}), "points in Q": points}
@@ -78,7 +80,26 @@ def prove_layers(
                 return Finding(Verdict.UNDECIDED, {**evidence, "method": method, "missing": missing})
             blocks[f"{key[0]}.{key[1]}"] = str(normal_form(value, rules))
         evidence[method] = blocks
-    return Finding(Verdict.PROVED, evidence)
+    return Finding(Verdict.PROVED, evidence, _records(layers, layout, tokens, found, expected, rules, point))
+
+
+def _records(
+    layers: Sequence[Layer],
+    layout: Layout,
+    tokens: Tokens,
+    found: Blocks,
+    expected: Blocks,
+    rules: Sequence[Rule],
+    point: Point,
+) -> tuple[records.Record, ...]:
+    """The layers at the last point, with the words found and expected."""
+    every = _every_block(layout, tokens, expected)
+    both = {key: found.get(key, zero(*claim.shape)) for key, claim in every.items()}
+    concrete = [_at(layer, point[0]) for layer in layers]
+    try:
+        return (records.layer_record(concrete, layout, tokens, both, every, rules, point),)
+    except records.Unrecorded:
+        return ()
 
 
 def _ambiguous(layers: Sequence[Layer]) -> str | None:
@@ -219,7 +240,10 @@ def prove_words(identities: Mapping[str, tuple[Words, Words]], rules: Sequence[R
         if difference.terms:
             return Finding(Verdict.UNDECIDED, {**evidence, "missing": f"{name}: {difference} is not zero"})
         evidence[name] = f"{left} = {right}"
-    return Finding(Verdict.PROVED, evidence)
+    try:
+        return Finding(Verdict.PROVED, evidence, (records.words_record(identities, rules),))
+    except records.Unrecorded:
+        return Finding(Verdict.PROVED, evidence)
 
 
 def random_matrix(rng: random.Random, rows: int, columns: int) -> fmpq_mat:

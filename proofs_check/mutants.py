@@ -12,7 +12,13 @@ from constructions.dense import DenseHead
 from constructions.errors import BadInput
 from constructions.layers import Forget, Head, Layer, LinearAttention, Release, Repeat, Route, Tokenwise
 from constructions.layout import Layout
+from constructions.mlp import Mlp
+from constructions.normalised_attention import NormalisedAttention
+from constructions.parallel import Parallel
 from constructions.program import Program
+from constructions.recurrent.delta_rule import DeltaRule
+
+from .block_mutants import alike, mlp_changes, normalised_changes
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,28 @@ def _mutate_layer(layer: Layer, program: Program) -> Iterator[tuple[str, str, La
         for kind, text, layers in _mutate_sequence(layer.layers, program):
             yield kind, text, replace(layer, layers=layers)
     elif isinstance(layer, Tokenwise):
-        for field in _alike(program.layout, layer.field):
+        for field in alike(program.layout, layer.field):
             yield "selector", f"{layer.primitive} of {field}", replace(layer, field=field)
     elif isinstance(layer, Release) and layer.gate is not None:
-        for field in _alike(program.layout, layer.gate):
+        for field in alike(program.layout, layer.gate):
             yield "selector", f"gate {field}", replace(layer, gate=field)
+    elif isinstance(layer, Parallel):
+        for i, inner in enumerate(layer.layers):
+            for kind, text, changed_layer in _mutate_layer(inner, program):
+                rest = layer.layers[:i], layer.layers[i + 1 :]
+                yield kind, text, replace(layer, layers=(*rest[0], changed_layer, *rest[1]))  # type: ignore[arg-type]
+    elif isinstance(layer, NormalisedAttention):
+        yield from normalised_changes(layer, program.layout)
+        for i, normalised in enumerate(layer.heads):
+            for text, routes in _route_changes(normalised.routes, program):
+                changed_heads = (*layer.heads[:i], replace(normalised, routes=routes), *layer.heads[i + 1 :])
+                yield "route", f"{normalised} {text}", replace(layer, heads=changed_heads)
+    elif isinstance(layer, Mlp):
+        yield from mlp_changes(layer)
+    elif isinstance(layer, DeltaRule):
+        for selector in DeltaRule.SELECTORS:
+            for field in alike(program.layout, getattr(layer, selector)):
+                yield "selector", f"{selector} {field}", replace(layer, **{selector: field})  # type: ignore[arg-type]
     elif isinstance(layer, Forget):
         for field in layer.keep:
             yield "selector", f"forget {field} too", replace(layer, keep=tuple(f for f in layer.keep if f != field))
@@ -73,7 +96,7 @@ def replace_times(layer: Repeat, change: int) -> Repeat:
 def _mutate_head(head: Head, program: Program) -> Iterator[tuple[str, str, Head]]:
     yield "sign", "negated", replace(head, sign=-head.sign)
     for selector in ("value", "key", "query", "out"):
-        for field in _alike(program.layout, getattr(head, selector)):
+        for field in alike(program.layout, getattr(head, selector)):
             yield "selector", f"with {selector} {field}", replace(head, **{selector: field})  # type: ignore[arg-type]
     if head.weight is not None:
         yield "public", f"without weight {head.weight}", replace(head, weight=None)
@@ -81,15 +104,23 @@ def _mutate_head(head: Head, program: Program) -> Iterator[tuple[str, str, Head]
     if head.mixing is not None:
         yield "public", f"without mixing {head.mixing}", replace(head, mixing=None)
         yield "public", f"with mixing {head.mixing.T}", replace(head, mixing=head.mixing.T)
-    for i, route in enumerate(head.routes):
-        before, after = head.routes[:i], head.routes[i + 1 :]
-        yield "route", f"without {route}", replace(head, routes=before + after)
+    for text, routes in _route_changes(head.routes, program):
+        yield "route", text, replace(head, routes=routes)
+
+
+def _route_changes(routes: tuple[Route, ...], program: Program) -> Iterator[tuple[str, tuple[Route, ...]]]:
+    for i, route in enumerate(routes):
+        before, after = routes[:i], routes[i + 1 :]
+        yield f"without {route}", before + after
         for changed in _mutate_route(route, program.kinds):
-            yield "route", f"along {changed}", replace(head, routes=(*before, changed, *after))
+            instead = f" for {route}" if len(routes) > 1 else ""
+            yield f"along {changed}{instead}", (*before, changed, *after)
 
 
 def _mutate_route(route: Route, kinds: tuple[str, ...]) -> Iterator[Route]:
-    yield replace(route, same=not route.same)
+    yield replace(route, same=not route.same, causal=False)
+    if route.causal:
+        yield replace(route, causal=False)
     for end in ("source", "target"):
         span = getattr(route, end)
         for kind in kinds:
@@ -100,10 +131,6 @@ def _mutate_route(route: Route, kinds: tuple[str, ...]) -> Iterator[Route]:
                 if stop > start:
                     yield replace(route, **{end: replace(span, start=start, stop=stop)})
             yield replace(route, **{end: replace(span, start=0, stop=None)})
-
-
-def _alike(layout: Layout, field: str) -> list[str]:
-    return [other for other in layout if other != field and layout[other] == layout[field]]
 
 
 def entry_mutants(heads: list[DenseHead], layout: Layout) -> Iterator[Mutant]:

@@ -16,20 +16,26 @@ does not fall below one leaves the claim undecided.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from flint import fmpz
 
 from constructions.arithmetic import Array
+from constructions.construction import Reading
 from constructions.errors import BadInput
 from constructions.exact import PrimeField
 from constructions.program import Program
+from constructions.tokens import Tokens
 
+from . import records
 from .claim import Finding, Verdict, rational
 from .degrees import Bound, Degrees
+
+LARGEST_RECORDED = 8
+"""Cases with a larger size have no records."""
 
 ROUNDS = 2
 REDRAWS = 4
@@ -55,12 +61,26 @@ class Identity:
         kept: how many tokens the gate keeps on a generic task.
         difference: (program, source) -> an array that must be zero; raises `BadPoint` where the point is not generic.
         block: what a row of it is called, for messages.
+        reads: where the program's answer stands, if `difference` compares it with an algorithm known by name.
+        algorithm: that name, as in `Construction`.
     """
 
     sizes: Mapping[str, int]
     kept: int
     difference: Callable[[Any, Source], Array]
     block: str
+    reads: Reading | None = None
+    algorithm: str = ""
+
+
+class Watched(Program):
+    """A program that keeps the tokens it was run on."""
+
+    seen: Tokens
+
+    def steps(self, tokens: Tokens, arithmetic: Any) -> Iterator[tuple[str, Tokens]]:
+        object.__setattr__(self, "seen", tokens)
+        return super().steps(tokens, arithmetic)
 
 
 def bounds(identity: Identity, subject: Any) -> tuple[int, int, int]:
@@ -104,7 +124,7 @@ def prove_cases(cases: Sequence[Case], seed: int = 0) -> Finding:
     if finding.verdict is not Verdict.PROVED:
         return finding
     weakest = min((part.evidence["failure probability"] for part in parts.values()), key=_exponent)
-    return Finding(Verdict.PROVED, {"failure probability": weakest, **finding.evidence})
+    return replace(finding, evidence={"failure probability": weakest, **finding.evidence})
 
 
 def _exponent(text: str) -> int:
@@ -154,9 +174,29 @@ def _check(identity: Identity, subject: Any, seed: int, prime_bits: int | None) 
             return Finding(Verdict.REFUTED, {**evidence, **place, "prime": str(prime)})
     total = miss**ROUNDS
     exponent = (total.denominator // max(total.numerator, 1)).bit_length() - 1
-    return Finding(
-        Verdict.PROVED, {**evidence, "primes": primes, "rounds": ROUNDS, "failure probability": f"below 2^-{exponent}"}
-    )
+    evidence |= {"primes": primes, "rounds": ROUNDS, "failure probability": f"below 2^-{exponent}"}
+    return Finding(Verdict.PROVED, evidence, _records(identity, subject, seed, length, (degree, bits, inverted)))
+
+
+def _records(
+    identity: Identity, subject: Any, seed: int, length: int, degrees: tuple[int, int, int]
+) -> tuple[records.Record, ...]:
+    """Every round once more, with its tokens kept."""
+    if identity.reads is None or max(identity.sizes.values()) > LARGEST_RECORDED:
+        return ()
+    rng = random.Random(f"schwartz-zippel {seed}")
+    out = []
+    for _ in range(ROUNDS):
+        watched = Watched(subject.name, subject.layout, subject.kinds, subject.layers)
+        prime, _difference = _evaluate(identity, watched, rng, length)
+        figures = dict(zip(("degree", "bits", "inverted degree"), map(str, degrees), strict=True))
+        figures |= {"prime bits": str(length), "miss": str(failure(*degrees, length))}
+        sizes = {"part": ", ".join(f"{letter} = {size}" for letter, size in identity.sizes.items())}
+        record = records.field_record(
+            watched, watched.seen, identity.reads, identity.algorithm, prime, {**sizes, **figures}
+        )
+        out += [] if record is None else [record]
+    return tuple(out)
 
 
 def _evaluate(identity: Identity, subject: Any, rng: random.Random, bits: int) -> tuple[int, Any]:

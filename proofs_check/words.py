@@ -77,8 +77,9 @@ class Words:
             return "0"
         parts = []
         for word, c in sorted(self.terms.items(), key=lambda item: (len(item[0]), spell(item[0]))):
-            sign = "- " if c < 0 else "+ "
-            parts.append(sign + ("" if abs(c) == 1 else f"{abs(c)} ") + spell(word))
+            minus = c.could_extract_minus_sign() if isinstance(c, sp.Expr) else c < 0
+            size = -c if minus else c
+            parts.append(("- " if minus else "+ ") + ("" if size == 1 else f"{size} ") + spell(word))
         text = " ".join(parts)
         return text[2:] if text.startswith("+ ") else "-" + text[2:]
 
@@ -162,7 +163,8 @@ def _rewrite_once(word: Word, rules: Sequence[Rule]) -> list[tuple[Word, Fractio
     return None
 
 
-def _is_ones(x: Letter) -> bool:
+def is_ones(x: Letter) -> bool:
+    """Whether a letter is the public row of ones."""
     return x == next(iter(ones_row(x.columns).terms))[0][0]
 
 
@@ -182,7 +184,7 @@ def evaluate(expression: Words, point: Mapping[str, fmpq_mat], sizes: Mapping[Si
     for word, c in expression.terms.items():
         product = fmpq_mat(rows, rows, [int(i == j) for i in range(rows) for j in range(rows)])
         for x, transposed in word:
-            value = _ones(x, sizes) if _is_ones(x) else point[x.name]
+            value = _ones(x, sizes) if is_ones(x) else point[x.name]
             product = product * (value.transpose() if transposed else value)
         total = total + product * fmpq(c.numerator, c.denominator)
     return total
@@ -218,20 +220,24 @@ class FreeAlgebra:
         return a.T
 
     def dots(self, a: Words, b: Words) -> Words:
+        if not (a.terms and b.terms):
+            return zero(1, a.columns)
         if a.columns == 1:
             return a.T @ b
         if a.rows != 1:
             return letter(f"dots({self._single_letter(a)}, {self._single_letter(b)})", 1, a.columns)
-        rows = [row for row in (self._row_letter(a), self._row_letter(b)) if not _is_ones(row)]
+        rows = [row for row in (self._row_letter(a), self._row_letter(b)) if not is_ones(row)]
         if not rows:
             return ones_row(a.columns)
         return letter(" o ".join(sorted(row.name for row in rows)), 1, a.columns)
 
     def scale_columns(self, a: Words, scores: Words) -> Words:
+        if not (a.terms and scores.terms):
+            return zero(*a.shape)
         if a.columns == 1:
             return a @ scores
         row = self._row_letter(scores)
-        if _is_ones(row):
+        if is_ones(row):
             return a
         if _is_ones_row(a):
             return scores
@@ -253,8 +259,9 @@ class FreeAlgebra:
     def _row_letter(a: Words) -> Letter:
         if a.rows == 1 and list(a.terms.values()) == [1]:
             (word,) = a.terms
-            if len(word) == 1 and not word[0][1]:
-                return word[0][0]
+            if len(word) == 1:
+                x, transposed = word[0]
+                return Letter(f"{x.name}'", 1, a.columns) if transposed else x
         raise Unsupported(f"free algebra: expected a row of named scalars, found {a}")
 
     def __getattr__(self, operation: str) -> Any:

@@ -53,6 +53,13 @@ def test_every_claim_about_a_built_object_has_mutants():
         "td.memory-optimal identities",
         "td.hessenberg identities",
         "td.lanczos identities",
+        "td.bits recursion",
+        "td.bits packing-argument",
+        "td.policy-class necessary",
+        "td.policy-class identities",
+        "td.identifiability null-direction",
+        "td.learnability bounds",
+        "td.linear-features strata",
     }
 
 

@@ -52,9 +52,22 @@ def test_list(capsys):
         "td.memory-optimal",
         "td.hessenberg",
         "td.lanczos",
+        "td.bits",
+        "td.linear-features",
         "td.sample-and-hold",
+        "td.anchored",
         "td.midpoint-hold",
         "td.minimax",
+        "td.doubling",
+        "td.identifiability",
+        "td.learnability",
+        "td.joint-training",
+        "td.policy-class",
+        "recurrent.delta-rule",
+        "recurrent.rescan",
+        "online.weighted-majority",
+        "online.hedge",
+        "online.fixed-share",
     ]
     assert "td.executor" in call(capsys, "list")[1]
 

@@ -9,7 +9,6 @@ from constructions.errors import BadInput
 from constructions.exact import RATIONALS
 from constructions.temporal_difference import hessenberg, krylov, lanczos, memory_optimal
 from numerics import reversible_tasks, tasks
-from numerics.temporal_difference import conditioning
 from proofs_check.claim import Finding, Verdict
 from proofs_check.mutants import program_mutants
 from proofs_check.mutation import judge, sampled
@@ -132,13 +131,3 @@ def _guarded(certificate):
             return Finding(Verdict.REFUTED, {"failure": str(error)})
 
     return run
-
-
-def test_bits_lost_separate_the_contexts():
-    rows = conditioning.conditioning(quick=True)
-    lost = {(row["chain"][:4], row["dtype"], row["context"]): row["bits lost"] for row in rows}
-    assert lost["slow", "float64", "memory-optimal"][-1] > 12
-    assert lost["slow", "float64", "memory-optimal, exact context"][-1] > 12
-    for context in ("Hessenberg", "Lanczos", "Z_0, balanced"):
-        assert max(lost["slow", "float64", context]) < 8
-    assert max(lost["fast", "float64", "memory-optimal"]) < 8

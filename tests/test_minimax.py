@@ -9,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructions.errors import BadInput
-from constructions.temporal_difference import minimax
+from constructions.temporal_difference import minimax, sample_and_hold
 from constructions.temporal_difference.minimax import Cover, Law, Packing, law, minimax_error
-from numerics.temporal_difference import hold
+from numerics import tasks
+from numerics.temporal_difference import error_law
+from numerics.temporal_difference import minimax as minimax_numbers
 from proofs_check.claim import Verdict
 from proofs_check.temporal_difference import minimax as proofs
+from proofs_check.temporal_difference import minimax_bounds, minimax_cells
 
 DISCOUNTS = st.builds(lambda q, p: Fraction(min(p, q - 1), q), st.integers(2, 40), st.integers(1, 39))
 
@@ -131,6 +134,8 @@ def test_edges():
         (lambda: minimax.mass("1/2", 3, 2), "expected depths 0 <= start <= stop"),
         (lambda: minimax.witness_task("1/2", 2, None), "expected a finite depth L"),
         (lambda: minimax.witness_task("1/2", 3, 3), "expected m < L"),
+        (lambda: minimax_numbers.search_decoders("1/2", 0, 4), "expected a positive number of registers m"),
+        (lambda: minimax_numbers.task_lower_bound(minimax.witness_task("1/2", 1, 4), [2, 1]), "expected depths that"),
     ],
 )
 def test_bad_input(call, text):
@@ -156,9 +161,61 @@ def test_witness_task_shows_every_sign_pattern(g, m, depth):
 
 
 def test_no_decoder_found_beats_the_law():
-    found = hold.search_decoders("1/2", 1, 5, trials=2, steps=2)
+    found = minimax_numbers.search_decoders("1/2", 1, 5, trials=2, steps=2)
     assert found.law <= found.optimised * (1 + 1e-9) + 1e-12
     assert found.law < found.random
+
+
+@pytest.mark.parametrize(("g", "m", "depth"), [("9/10", 1, 20), ("1/2", 2, 6), ("4/5", 3, 9)])
+def test_linear_programs_reach_the_law_on_the_ring_of_sign_patterns(g, m, depth):
+    n, bound, value = minimax_numbers.ring_lower_bound(g, m, depth)
+    assert bound == value == minimax_error(g, m, depth)
+    assert n == minimax.witness_task(g, m, depth).n
+
+
+def test_linear_programs_bound_any_task_from_below():
+    """With half of the states gone the programs still give a bound, and midpoint hold shows that it is one."""
+    for seed in range(3):
+        task = tasks.dirichlet_chain(n=5, transitions=25, discount="4/5", seed=seed)
+        bound = minimax_numbers.task_lower_bound(task, [1, 3, 6])
+        (errors,) = error_law.task_errors(task, 6, (2,))
+        assert 0 <= bound <= errors.midpoint_hold * (1 + 1e-12)
+
+
+@given(DISCOUNTS, st.integers(1, 30), st.one_of(st.none(), st.integers(1, 60)))
+@settings(max_examples=150, deadline=None)
+def test_bounds_by_psi(g, m, depth):
+    """Of e* from both sides, of sample-and-hold and of truncation, at any L; none of it by the cells or the algebra."""
+    psi, horizon = minimax.psi(g, m), 1 / (1 - g)
+    value = minimax_error(g, m, depth)
+    share = 1 if depth is None else max(Fraction(0), 1 - g ** max(depth - m, 0))
+    assert share * g**m / (2 - (1 + g) * g**m) <= value <= minimax_cells.CONSTANT * psi
+    assert share * m * psi / (2 * m + 1) <= value
+    hold = sample_and_hold.hold_error(g, sample_and_hold.schedule(g, m).depths)
+    assert hold <= minimax_bounds.HOLD_CONSTANT * psi
+    assert horizon * g**m == min(Fraction(m), horizon) * psi
+
+
+def test_cells_reach_from_zero_to_the_tail_and_no_further():
+    bound = minimax_cells.upper_bound()
+    assert bound.cells[0].low == 0
+    assert bound.cells[-1].high == bound.tail == Fraction(999, 1000)
+    # The cover of a cell, at both ends of it and m = q + 1, q + 5: its error is at most c Psi_m, block by block.
+    for cell in [cell for cell in bound.cells if 1 <= cell.q <= 3][::7]:
+        for g, m in itertools.product((cell.low, cell.high), (cell.q + 1, cell.q + 5)):
+            ends = list(range(m - cell.q))
+            for d, count in cell.runs:
+                ends += [ends[-1] + (i + 1) * (d + 1) for i in range(count)]
+            cover = Cover(g, (*ends, None))
+            assert cover.free <= m
+            assert cover.error <= bound.constant * minimax.psi(g, m)
+
+
+@pytest.mark.slow
+def test_linear_programs_at_99_100():
+    for m in (1, 2, 4):
+        _, bound, value = minimax_numbers.ring_lower_bound("99/100", m, 1000)
+        assert bound == value
 
 
 @pytest.mark.slow

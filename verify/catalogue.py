@@ -1,47 +1,39 @@
-"""The catalogue: one row per theorem, and the names of the reproductions."""
+"""The catalogue: one row per theorem."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from constructions.errors import BadInput
 
-from . import less_context, temporal_difference, what_must_be_kept
+from . import (
+    executors,
+    less_context,
+    linear_features,
+    online_learning,
+    policies,
+    recurrent,
+    temporal_difference,
+    what_must_be_kept,
+)
 from .row import Row
 
 CATALOGUE: dict[str, Row] = {
-    row.theorem: row for row in (*temporal_difference.ROWS, *what_must_be_kept.ROWS, *less_context.ROWS)
+    row.theorem: row
+    for row in (
+        *temporal_difference.ROWS,
+        *what_must_be_kept.ROWS,
+        *linear_features.ROWS,
+        *less_context.ROWS,
+        *executors.ROWS,
+        *policies.ROWS,
+        *recurrent.ROWS,
+        *online_learning.ROWS,
+    )
 }
-
-
-def _exactness(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
-    from numerics.temporal_difference.exactness import reproduce_exactness
-
-    return reproduce_exactness(quick, seed, device)
-
-
-def _predecessors(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
-    from numerics.temporal_difference.full_context import reproduce_predecessors
-
-    return reproduce_predecessors(quick, seed, device)
-
-
-def _error_law(quick: bool, seed: int, device: str) -> list[dict[str, Any]]:
-    from numerics.temporal_difference.hold import reproduce_hold
-
-    return reproduce_hold(quick, seed, device)
-
-
-REPRODUCTIONS: dict[str, Callable[[bool, int, str], list[dict[str, Any]]]] = {
-    "exactness": _exactness,
-    "predecessors": _predecessors,
-    "error-law": _error_law,
-}
-"""name -> (quick, seed, device) -> rows that hold the source's figure beside ours."""
 
 
 def chosen_rows(ids: Sequence[str], module: Path | None = None) -> list[Row]:
@@ -87,15 +79,3 @@ def load_rows(path: Path) -> list[Row]:
         if row.theorem in CATALOGUE:
             raise BadInput(f"module {path}: expected a new id, found {row.theorem}, which the catalogue has already")
     return rows
-
-
-def chosen_reproductions(names: Sequence[str]) -> list[str]:
-    """The reproductions named.
-
-    Raises:
-        BadInput: an unknown name, or none.
-    """
-    for name in names:
-        if name not in REPRODUCTIONS:
-            raise BadInput(f"reproduction: expected one of {', '.join(REPRODUCTIONS)}, found {name}")
-    return [name for name in REPRODUCTIONS if name in set(names)]

@@ -65,6 +65,36 @@ def failure_text(evidence: dict[str, Any]) -> str:
     return "; ".join(parts) or str(evidence)
 
 
+def print_mutants(theorems: Sequence[dict[str, Any]], unrefuted: Sequence[dict[str, Any]], console: Console) -> None:
+    """Counts for each theorem, then every change that was not refuted with the claims that say why."""
+    outcomes = ("total", "refuted", "equivalent", "undecided", "survived")
+    table = _table("theorem", *outcomes)
+    for line in theorems:
+        table.add_row(line["theorem"], *(str(line[outcome]) for outcome in outcomes))
+    console.print(table)
+    for line in unrefuted:
+        console.print(
+            f"{line['theorem']}, {line['outcome']}: {escape(line['text'])} [dim]({escape(line['reason'])})[/]"
+        )
+
+
+def print_rechecked(lines: Sequence[dict[str, Any]], console: Console) -> None:
+    """How many records hold in each certificate file, and why one is refused."""
+    table = _table("theorem", "claim", "records", "VERDICT")
+    for line in lines:
+        verdict = "[green]holds[/]" if line["records"] else "nothing recorded"
+        if line["refused"]:
+            verdict = f"[bold red]{escape(line['refused'])}[/]"
+        table.add_row(line["theorem"], line["claim"], str(line["records"]), verdict)
+    console.print(table)
+    kept = [line for line in lines if line["records"]]
+    refused = sum(bool(line["refused"]) for line in lines)
+    console.print(
+        f"{sum(line['records'] for line in kept)} records of {len(kept)} certificates hold, {refused} files refused,"
+        f" {len(lines) - len(kept) - refused} certificates without records."
+    )
+
+
 def print_measurements(measurements: Sequence[dict[str, Any]], console: Console) -> None:
     """Error beside its bound, a table for each theorem and task."""
     for theorem, task in dict.fromkeys((m["theorem"], m["task"]) for m in measurements):
@@ -101,7 +131,8 @@ def print_reproductions(rows: Sequence[dict[str, Any]], console: Console) -> Non
     for row in rows:
         below = [row["setting"]] + ([row["reason"]] if row["reason"] else [])
         quantity = f"{escape(row['name'])}: {escape(row['quantity'])}\n[dim]{escape(chr(10).join(below))}[/]"
-        table.add_row(quantity, figure(row["source"]), figure(row["ours"]), "yes" if row["agrees"] else "[yellow]no[/]")
+        agrees = {True: "yes", False: "[yellow]no[/]", None: "-"}[row["agrees"]]
+        table.add_row(quantity, figure(row["source"]), figure(row["ours"]), agrees)
     console.print(table)
 
 

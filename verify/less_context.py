@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from constructions.construction import Construction
 from constructions.errors import BadInput
 from constructions.task import Task
-from constructions.temporal_difference import midpoint_hold, minimax, sample_and_hold
+from constructions.temporal_difference import anchored, midpoint_hold, minimax, sample_and_hold
 from proofs_check.claim import Claim
 from proofs_check.instances import Instance
+from proofs_check.temporal_difference import anchored as anchored_proofs
 from proofs_check.temporal_difference import midpoint_hold as midpoint_proofs
 from proofs_check.temporal_difference import minimax as minimax_proofs
 from proofs_check.temporal_difference import sample_and_hold as hold_proofs
@@ -37,10 +38,44 @@ def _midpoint_instances(chosen: Sequence[tuple[Task, int]], sizes: Sequence[int]
     ]
 
 
+def _anchored_instances(chosen: Sequence[tuple[Task, int]], sizes: Sequence[int]) -> list[Instance]:
+    """Both readings of the even split on every task, for each m whose first sample is not beyond L."""
+    out = []
+    for task, depth in chosen:
+        for found in (anchored.split(task.discount, m) for m in sizes):
+            if found.samples and found.samples[0] <= depth:
+                for reading in anchored.READINGS:
+                    built = anchored.construction(task.n, depth, found.k, found.samples, reading)
+                    out.append(Instance(built, task))
+    return out
+
+
+def _small_anchored_instances(seed: int) -> list[Instance]:
+    """Two vectors and two samples, rank-deficient, zero and absorbing; terminal successors; first both readings."""
+    _, cycle, _, _, zero, terminal, absorbing, _ = small_tasks(seed)
+    chosen: list[tuple[tuple[Task, int], int, Sequence[int], str]] = [
+        *((cycle, 2, (3, 6), reading) for reading in anchored.READINGS),
+        *((terminal, 1, (3,), reading) for reading in anchored.READINGS),
+        (zero, 1, (2,), "residual"),
+        (absorbing, 3, (5,), "residual"),
+    ]
+    return [
+        Instance(anchored.construction(task.n, depth, k, samples, reading), task)
+        for (task, depth), k, samples, reading in chosen
+    ]
+
+
 def _hold_claims(options: Options) -> list[Claim]:
     return hold_proofs.claims(
         lambda: _hold_instances(large_tasks(options.seed), (4, 12)),
         lambda: _hold_instances(small_tasks(options.seed), (1, 2, 3)),
+    )
+
+
+def _anchored_claims(options: Options) -> list[Claim]:
+    return anchored_proofs.claims(
+        lambda: _anchored_instances(large_tasks(options.seed), (4, 12)),
+        lambda: _small_anchored_instances(options.seed),
     )
 
 
@@ -67,6 +102,12 @@ def _shown(built: Construction) -> Shown:
     return Shown(built, {"raw": 2 * n, "state": n, "work": 1, "slot": m, "query": n})
 
 
+def _shown_anchored(n: int, depth: int) -> Shown:
+    """The residual reading, whose rounds have every head of the prefix one."""
+    built = anchored.construction(n, max(depth, 2), 1, [2], "residual")
+    return Shown(built, {"raw": 2 * n, "state": n, "basis": 1, "source": 1, "work": 1, "slot": 1, "query": n})
+
+
 def _shown_midpoint(n: int, depth: int) -> Shown:
     return _shown(midpoint_hold.construction(n, depth, min(2, depth), "9/10"))
 
@@ -86,6 +127,20 @@ ROWS = [
         show=lambda n, depth: _shown(sample_and_hold.construction(n, depth, sorted({1, depth}))),
         claims=_hold_claims,
         measure=measured_by("temporal_difference.sample_and_hold"),
+    ),
+    Row(
+        theorem=anchored.THEOREM,
+        title="Krylov-anchored: k Krylov vectors beside held records, as a prefix or under held residuals",
+        source="theory A6; the source leaves the definition open, so both readings are built",
+        docs=(
+            "Prefix: v_l for l <= k from the context, then v at the last sample; its worst case is that of"
+            " sample-and-hold with the same samples. Residual: the projection u_l on k Krylov vectors plus the residual"
+            " v - u at the last sample; exact at l <= k and at samples, without a bound over all tasks. One work token"
+            " carries v and u. Width 3n + 9; rounds and steps for every size, whole runs in Q."
+        ),
+        show=_shown_anchored,
+        claims=_anchored_claims,
+        measure=measured_by("temporal_difference.anchored"),
     ),
     Row(
         theorem=midpoint_hold.THEOREM,

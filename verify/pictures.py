@@ -13,10 +13,12 @@ from typing import Any
 
 import sympy as sp
 
-from constructions.dense import dense_heads
+from constructions.dense import dense_heads, dense_normalised
 from constructions.errors import BadInput
 from constructions.layers import Head, Layer, LinearAttention, Release, Repeat, Route
 from constructions.layout import Layout, is_concrete
+from constructions.normalised_attention import NormalisedAttention, NormalisedHead, Score
+from constructions.parallel import Parallel
 from constructions.program import Program
 
 COLOURS = {"positive": "#2f80c3", "negative": "#d55e00", "other": "#b05a98"}
@@ -39,7 +41,7 @@ class Shown:
     """
 
     label: str
-    layer: LinearAttention
+    layer: LinearAttention | NormalisedAttention
     counts: Mapping[str, int]
     times: int = 1
     alike: tuple[str, ...] = ()
@@ -69,7 +71,9 @@ def _walk(layers: Sequence[Layer], counts: dict[str, int], times: int) -> Iterat
             if not is_concrete(layer.times):
                 raise BadInput(f"pictures: expected a concrete number of repetitions, found {layer.times}")
             yield from _walk(layer.layers, counts, times * layer.times)
-        elif isinstance(layer, LinearAttention):
+        elif isinstance(layer, Parallel):
+            yield from _walk([replace(inner, label=layer.label) for inner in layer.layers], counts, times)
+        elif isinstance(layer, LinearAttention | NormalisedAttention):
             yield layer, dict(counts), times
         elif isinstance(layer, Release) and layer.gate is None:
             counts.pop(layer.kind, None)
@@ -97,9 +101,10 @@ def representative_layers(program: Program, counts: Mapping[str, int]) -> list[S
     return out
 
 
-def _heads_up_to_spans(layer: LinearAttention) -> frozenset:
+def _heads_up_to_spans(layer: LinearAttention | NormalisedAttention) -> frozenset:
     """What a layer does, without saying at which places: selectors, sign, kinds and the form of the routes."""
-    return frozenset((str(h), frozenset((r.source.kind, r.target.kind, r.same) for r in h.routes)) for h in layer.heads)
+    routes = [frozenset((r.source.kind, r.target.kind, r.same, r.causal) for r in head.routes) for head in layer.heads]
+    return frozenset((str(head), among) for head, among in zip(layer.heads, routes, strict=True))
 
 
 def _reach(shown: Shown) -> int:
@@ -139,8 +144,13 @@ def layer_pictures(
 
 def _draw_heads(shown: Shown, layout: Layout) -> list[dict[str, Any]]:
     counts = dict(shown.counts)
-    matrices = dense_heads(shown.layer, layout, counts)
     fields = dict(layout.widths)
+    if isinstance(shown.layer, NormalisedAttention):
+        return [
+            _draw_normalised(dense, head, shown, fields)
+            for dense, head in zip(dense_normalised(shown.layer, layout, counts), shown.layer.heads, strict=True)
+        ]
+    matrices = dense_heads(shown.layer, layout, counts)
     out = []
     for dense, heads in zip(matrices, shown.layer.merged(), strict=True):
         first = heads[0]
@@ -159,18 +169,31 @@ def _draw_heads(shown: Shown, layout: Layout) -> list[dict[str, Any]]:
     return out
 
 
-def _sum(heads: Sequence[Head]) -> str:
+def _draw_normalised(dense: Any, head: NormalisedHead, shown: Shown, fields: dict[str, int]) -> dict[str, Any]:
+    gains = " and ".join(f"{'' if m.scale == 1 else f'{m.scale} '}{m.value} to {m.out}" for m in head.moves)
+    terms = [f"{'' if m.scale == 1 else f'{m.scale} '}E_{m.out}′ E_{m.value}" for m in head.moves]
+    formulas = {"P": " + ".join(terms), "Q": _sum(head.scores) or "0", "R": _text(head.routes)}
+    svgs = {
+        "P": grid_svg(dense.P, fields, fields, f"P of {shown.label}: {formulas['P']}"),
+        "Q": grid_svg(dense.Q, fields, fields, f"Q of {shown.label}: {formulas['Q']}"),
+        "R": grid_svg(dense.R, shown.counts, shown.counts, f"mask R of {shown.label}: {formulas['R']}"),
+    }
+    text = f"moves {gains} by the {getattr(shown.layer, 'kind', '')} of {_scores(head.scores) or '0'}"
+    return {"text": text, "formulas": formulas, "svgs": svgs}
+
+
+def _sum(heads: Sequence[Head | Score]) -> str:
     terms = [f"{'−' if h.sign < 0 else ''}E_{h.key}′ {f'{h.weight.T} ' if h.weight else ''}E_{h.query}" for h in heads]
     return " + ".join(terms).replace("+ −", "− ").replace("'", "′")
 
 
-def _scores(heads: Sequence[Head]) -> str:
+def _scores(heads: Sequence[Head | Score]) -> str:
     terms = [f"{'−' if h.sign < 0 else ''}⟨{f'{h.weight} ' if h.weight else ''}{h.key}, {h.query}⟩" for h in heads]
     return " + ".join(terms).replace("+ −", "− ")
 
 
 def _text(routes: Sequence[Route]) -> str:
-    return ", ".join(map(str, routes)).replace("=>", "⇒").replace("->", "→")
+    return ", ".join(map(str, routes)).replace("=>", "⇒").replace("->", "→").replace(">>", "↠")
 
 
 def grid_svg(matrix: sp.MatrixBase, rows: Mapping[str, int], columns: Mapping[str, int], title: str) -> str:

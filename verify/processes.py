@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from constructions.errors import BadInput
 from proofs_check.claim import Certificate, Claim, Finding
 
 from .catalogue import CATALOGUE, chosen_rows
+from .mutating import Judged, judge_hypotheses, judge_theorem
 from .row import Options, Row
 
 if TYPE_CHECKING:
@@ -70,41 +72,57 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def certify(self, announce: Announce) -> Iterator[Certificate]:
-        """Decide each claim, in catalogue order.
+    def certify(self, announce: Announce, decided: Container[tuple[str, str]] = ()) -> Iterator[Certificate]:
+        """Decide each claim, in catalogue order, but for those (theorem, claim) that are decided already.
 
         Raises:
             BadInput: a claim from a user's module fails with an error of its own (ours would be a fault to report).
         """
         # The large claims first, so that no process is left with one at the end.
-        order = sorted(range(len(self.claims)), key=lambda i: self.claims[i].quick)
-        names = [f"certify {claim.theorem} {claim.name}" for claim in self.claims]
-        results = self._each(_decide, lambda i: decide(self.claims[i]), names, order, announce)
-        for claim, (finding, seconds) in zip(self.claims, results, strict=True):
-            yield Certificate(claim, finding.verdict, finding.evidence, seconds)
+        names = {
+            i: f"certify {c.theorem} {c.name}" for i, c in enumerate(self.claims) if (c.theorem, c.name) not in decided
+        }
+        order = sorted(names, key=lambda i: self.claims[i].quick)
+        for i, (finding, seconds) in self._each(_decide, lambda i: decide(self.claims[i]), names, order, announce):
+            claim = self.claims[i]
+            yield Certificate(claim, finding.verdict, finding.evidence, seconds, finding.records)
 
-    def measure(self, announce: Announce) -> Iterator[Measurement]:
-        """Take each row's measurements, in catalogue order."""
-        names = [f"measure {row.theorem}" for row in self.rows]
+    def measure(self, announce: Announce, measured: Container[str] = ()) -> Iterator[tuple[str, Sequence[Measurement]]]:
+        """(theorem, its measurements), in catalogue order, but for those theorems that are measured already."""
+        names = {i: f"measure {r.theorem}" for i, r in enumerate(self.rows) if r.theorem not in measured}
         options = self.chosen.options
-        for found in self._each(_measure, lambda i: self.rows[i].measure(options), names, range(len(names)), announce):
-            yield from found
+        for i, found in self._each(_measure, lambda i: self.rows[i].measure(options), names, list(names), announce):
+            yield self.rows[i].theorem, found
+
+    def mutate(self, count: int | None, announce: Announce) -> Iterator[Judged]:
+        """Judge the mutants of each row, `count` of them (None: all), and the hypotheses of its claims."""
+        names = {i: f"mutate {row.theorem}" for i, row in enumerate(self.rows)}
+        here = partial(self.judge_row, count)
+        for _, judged in self._each(partial(_mutate, count), here, names, list(names), announce):
+            yield from judged
+
+    def judge_row(self, count: int | None, index: int) -> list[Judged]:
+        """What became of every change of one row's objects."""
+        theorem = self.rows[index].theorem
+        claims = [claim for claim in self.claims if claim.theorem == theorem]
+        hypotheses = [judged for claim in claims for judged in judge_hypotheses(claim)]
+        return [*judge_theorem(claims, count, self.chosen.options.seed), *hypotheses]
 
     def _each(
         self,
         there: Callable[[int], Any],
         here: Callable[[int], Any],
-        names: Sequence[str],
+        names: Mapping[int, str],
         order: Sequence[int],
         announce: Announce,
-    ) -> Iterator[Any]:
-        """The result of each piece of work, by its place; begun in the order given."""
+    ) -> Iterator[tuple[int, Any]]:
+        """Each piece of work, by its number and name, with its result; begun in the order given."""
         futures: dict[int, Future[Any]] = {}
         if self._pool is not None:
             futures = {i: self._pool.submit(there, i) for i in order}
-        for i, name in enumerate(names):
+        for i, name in names.items():
             announce(name)
-            yield futures[i].result() if futures else here(i)
+            yield i, futures[i].result() if futures else here(i)
 
 
 _workers: Workers
@@ -124,6 +142,10 @@ def _measure(index: int) -> Sequence[Measurement]:
     return _workers.rows[index].measure(_workers.chosen.options)
 
 
+def _mutate(count: int | None, index: int) -> list[Judged]:
+    return _workers.judge_row(count, index)
+
+
 def decide(claim: Claim) -> tuple[Finding, float]:
     """What became of one claim, and its seconds; an error of a user's module is one sentence.
 
@@ -137,4 +159,4 @@ def decide(claim: Claim) -> tuple[Finding, float]:
             raise
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise BadInput(f"{claim.theorem} {claim.name}: expected a verdict, found an error: {text}") from error
-    return Finding(certificate.verdict, certificate.evidence), certificate.seconds
+    return Finding(certificate.verdict, certificate.evidence, certificate.records), certificate.seconds

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .context import context_plot
+from .context import REGISTERS, context_plot
+from .figures import figures_of
 from .plots import error_plot, number, reproduction_plot
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -16,14 +17,6 @@ VERDICTS = ("proved", "refuted", "undecided")
 
 FAILURE = ("failing", "task", "sizes", "block", "row", "column", "found", "expected", "failure", "missing")
 """Evidence that says where and why a claim is not proved, in the order of reading; a counterexample follows."""
-
-REGISTERS = {
-    "context": "exact context, (2n + 1) k",
-    "context_with_query": "exact context and a query, (2n + 1)(k + 1)",
-    "statistics": "dense statistics, n² + 2n",
-    "sparse": "sparse learner, 2 nnz + 4n + 1",
-    "raw": "raw log, 3N",
-}
 
 
 def render_report(
@@ -52,7 +45,9 @@ def render_report(
                 {"theorem": theorem, "rows": rows, "plot": error_plot(rows)}
                 for theorem, rows in _grouped(measurements).items()
             ],
-            reproductions=[{**r, "plot": reproduction_plot(r["rows"])} for r in reproductions],
+            reproductions=[
+                {**r, "plot": reproduction_plot(r["rows"]), "figures": figures_of(r["rows"])} for r in reproductions
+            ],
             contexts=[{**c, "plot": context_plot(dict(c))} for c in contexts],
             failure_keys=FAILURE,
             register_names=REGISTERS,

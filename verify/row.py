@@ -66,6 +66,7 @@ class Row:
         show: (states, depth) -> the construction at these sizes.
         claims: options -> its claims, instances drawn with the seed.
         measure: options -> its measurements.
+        show_actions: (states, actions) -> the construction at these sizes; None where it has no actions.
     """
 
     theorem: str
@@ -75,7 +76,20 @@ class Row:
     show: Callable[[int, int], Shown]
     claims: Callable[[Options], Sequence[Claim]]
     measure: Callable[[Options], Sequence[Measurement]] = field(default=no_measurements)
+    show_actions: Callable[[int, int], Shown] | None = None
 
     def __post_init__(self) -> None:
         if not ID.fullmatch(self.theorem):
             raise BadInput(f"catalogue: expected an id such as td.executor, found {self.theorem!r}")
+
+    def shown(self, states: int, depth: int, actions: int | None = None) -> Shown:
+        """The construction at these sizes.
+
+        Raises:
+            BadInput: actions are given, and it has none.
+        """
+        if actions is None:
+            return self.show(states, depth)
+        if self.show_actions is None:
+            raise BadInput(f"{self.theorem}: expected no --actions, as it has none, found {actions}")
+        return self.show_actions(states, actions)

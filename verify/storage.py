@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -60,6 +61,13 @@ def _finite(value: Any) -> Any:
     return [_finite(x) for x in value] if isinstance(value, (list, tuple)) else value
 
 
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with a digest, SHA-256 of the rest with sorted keys: an edited or damaged file is noticed."""
+    kept = _finite(document)
+    text = json.dumps(kept, sort_keys=True, ensure_ascii=True)
+    return {**kept, "digest": hashlib.sha256(text.encode()).hexdigest()}
+
+
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON document in one step."""
     write_text(path, to_json(document))
@@ -83,7 +91,46 @@ def new_run_folder(out: Path | None) -> Path:
         raise BadInput(f"{folder}: expected a folder, found a file")
     with _writing(folder):
         (folder / "certificates").mkdir(parents=True, exist_ok=True)
+        for stale in (folder / "certificates").glob("*.json"):
+            stale.unlink()
+        remove_unfinished(folder)
     return folder
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the temporary files of a process that was killed while it wrote."""
+    with _writing(folder):
+        for part in (folder, folder / "certificates"):
+            for left in part.glob(".*.json.*"):
+                left.unlink()
+
+
+def interrupted_run() -> Path:
+    """The newest run below `runs/` that is not complete.
+
+    Raises:
+        BadInput: there is none.
+    """
+    for path in sorted(RUNS.glob("[0-9]*/results.json"), reverse=True):
+        if read_json(path, "the results of a run").get("complete") is False:
+            return path.parent
+    raise BadInput(f"{RUNS}: expected an interrupted run to resume, found none")
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        BadInput: no file, a damaged one, or something else in it.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or "it is not JSON, or not whole"
+        raise BadInput(f"{path}: expected {what}, found a file that cannot be read: {reason}") from error
+    if not isinstance(document, dict):
+        raise BadInput(f"{path}: expected {what}, found {type(document).__name__}")
+    return document
 
 
 def point_latest(folder: Path) -> None:
@@ -113,13 +160,5 @@ def stored(kind: str) -> list[dict[str, Any]]:
     Raises:
         BadInput: a stored file that cannot be read.
     """
-    out = []
-    for path in sorted((RUNS / kind).glob("*.json")):
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path}: expected a stored result, found a file that cannot be read: {error}") from error
-        if not isinstance(document, dict):
-            raise BadInput(f"{path}: expected a stored result, found {type(document).__name__}")
-        out.append({"name": path.stem, **document})
-    return out
+    paths = sorted((RUNS / kind).glob("*.json"))
+    return [{"name": path.stem, **read_json(path, "a stored result")} for path in paths]

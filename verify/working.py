@@ -9,16 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from numerics.measurement import Measurement
-from proofs_check.claim import Certificate
-
-from .catalogue import REPRODUCTIONS
 from .processes import Announce
+from .reproductions import REPRODUCTIONS
 from .row import Options
 
 
 @contextmanager
-def progress(console: Console, total: int, silent: bool) -> Iterator[Announce]:
+def progress(console: Console, total: int | None, silent: bool) -> Iterator[Announce]:
     """A bar on the console; each announcement names the step that starts, and counts the one before as done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=silent or not console.is_terminal, transient=True) as bar:
@@ -43,9 +40,9 @@ def reproduce(names: Sequence[str], options: Options, announce: Announce) -> Ite
 PROVED_AND_SOUND, REFUTED, BAD_INPUT, UNDECIDED = 0, 1, 2, 3
 
 
-def exit_code(certificates: Sequence[Certificate] = (), measurements: Sequence[Measurement] = ()) -> int:
-    """0 all proved and sound, 1 something refuted or violated, 3 something undecided."""
-    verdicts = {str(certificate.verdict) for certificate in certificates}
-    if "refuted" in verdicts or not all(m.sound for m in measurements):
+def exit_code(certificates: Sequence[dict[str, Any]] = (), measurements: Sequence[dict[str, Any]] = ()) -> int:
+    """0 all proved and sound, 1 something refuted or violated, 3 something undecided; of documents."""
+    verdicts = {certificate["verdict"] for certificate in certificates}
+    if "refuted" in verdicts or not all(measurement["sound"] for measurement in measurements):
         return REFUTED
     return UNDECIDED if "undecided" in verdicts else PROVED_AND_SOUND

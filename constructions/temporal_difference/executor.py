@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..arithmetic import Arithmetic, Array
-from ..construction import Construction, Steps
+from ..construction import Construction, Reading, Steps
 from ..errors import BadInput
 from ..layers import Head, LinearAttention, Repeat, full
 from ..layout import Layout, Size
@@ -40,13 +40,8 @@ def executor_program(n: Size, depth: Size) -> Program:
     return Program("executor (P_TD, Q_TD, M_k)", Layout(x=n, y=n, r=1), ("source", "query"), (Repeat((step,), depth),))
 
 
-def read_values(steps: Steps, n: int, arithmetic: Arithmetic) -> Array:
-    """v_0, .., v_L at the queries as rows, shape (L + 1, queries): minus the last coordinate, after each step."""
-    rows = [arithmetic.matrix([[0] * n])]
-    for label, tokens in steps:
-        if label.startswith("step"):
-            rows.append(arithmetic.negate(tokens.read("query", "r", 1, arithmetic)))
-    return arithmetic.stack([[row] for row in rows])
+VALUES = Reading("step", "query", "r", sign=-1)
+"""v_0, .., v_L at the queries: minus the last coordinate, after each step."""
 
 
 def td_values(task: Task, depth: int, arithmetic: Arithmetic) -> Array:
@@ -119,7 +114,7 @@ def evaluator(
     n, depth = sizes["n"], sizes["L"]
 
     def decode(steps: Steps, arithmetic: Arithmetic) -> Array:
-        return read_values(steps, n, arithmetic)
+        return VALUES.rows(steps, n, arithmetic)
 
     def expected(task: Task, arithmetic: Arithmetic) -> Array:
         if task.n != n:
@@ -137,4 +132,6 @@ def evaluator(
         assumptions=assumptions,
         answer=(("v at depth", depth + 1),),
         source=source,
+        reads=VALUES,
+        algorithm="td" if reference is None else "",
     )

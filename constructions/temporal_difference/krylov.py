@@ -22,6 +22,7 @@ norm one (primitive rsqrt_0), so B = W is orthonormal, B - W = 0, and exact arit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from flint import fmpq_mat
 
@@ -134,11 +135,21 @@ def read_context(tokens: Tokens, n: int, arithmetic: Arithmetic) -> Array | None
     return arithmetic.stack([[tokens.read("source", field, width, arithmetic)] for field, width in fields])
 
 
-def exact_context(task: Task, depth: int) -> fmpq_mat | None:
+def registers(tokens: Tokens, arithmetic: Arithmetic) -> int:
+    """Array entries that stay in the sources (Def. 4.2): (2n + 1) k once the encoder has ended."""
+    shapes = [arithmetic.shape(block) for (kind, _), block in tokens.blocks.items() if kind == "source"]
+    return sum(rows * columns for rows, columns in shapes)
+
+
+def exact_context(task: Any, depth: int) -> fmpq_mat | None:
     """Z_0 in Q from the definition, without attention and without recurrences; None where k = 0.
 
     b_{j+1} is A^j r minus its orthogonal projection on span{r, .., A^{j-1} r}, found by solving the normal equations
     (the monic basis is unique, and A b_j - A^j r lies in that span).
+
+    Args:
+        task: gives A, r and n; a `Task`, or another that is evaluated by v+ = r + A v.
+        depth: L.
     """
     A, r, n = task.A, task.r, task.n
     powers = [r]
@@ -229,9 +240,9 @@ def context_builder(
     theorem: str,
     sizes: Mapping[str, Size],
     program: Program,
-    encode: Callable[[Task, Arithmetic], Tokens],
+    encode: Callable[[Any, Arithmetic], Tokens],
     read: Callable[[Tokens, Arithmetic], Array | None],
-    exact: Callable[[Task, int], fmpq_mat | None],
+    exact: Callable[[Any, int], fmpq_mat | None],
     assumptions: tuple[str, ...],
     answer: tuple[tuple[str, int], ...],
     source: str,
@@ -242,7 +253,7 @@ def context_builder(
     def decode(steps: Steps, arithmetic: Arithmetic) -> Array | None:
         return read(last(steps), arithmetic)
 
-    def reference(task: Task, arithmetic: Arithmetic) -> Array | None:
+    def reference(task: Any, arithmetic: Arithmetic) -> Array | None:
         context = exact(task, sizes["L"])
         return None if context is None else arithmetic.matrix(context.tolist())
 

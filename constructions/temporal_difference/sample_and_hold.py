@@ -89,13 +89,18 @@ def schedule(discount: Any, m: int) -> Schedule:
         k, j = 0, m
     else:
         k, j = m - horizon, horizon
-    depths = list(range(1, k + 1))
+    return Schedule(g, k, j, (*range(1, k + 1), *spread_depths(g, k, j)))
+
+
+def spread_depths(g: Fraction, k: int, j: int) -> list[int]:
+    """k + i_s, i_s = min{i : 1 - g^i >= s / (j + 1)}, s = 1..j: distinct for j <= 1 / (1 - g)."""
+    depths = []
     i, power = 0, Fraction(1)
     for s in range(1, j + 1):
         while 1 - power < Fraction(s, j + 1):
             i, power = i + 1, power * g
         depths.append(k + i)
-    return Schedule(g, k, j, tuple(depths))
+    return depths
 
 
 def check_depths(depths: Sequence[int], depth: int) -> tuple[int, ...]:

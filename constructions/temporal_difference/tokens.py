@@ -18,7 +18,7 @@ No field of a token is written twice with cancellation, so floats lose nothing t
 
 from __future__ import annotations
 
-from ..arithmetic import Arithmetic
+from ..arithmetic import Arithmetic, Array, Exact
 from ..errors import BadInput
 from ..layout import Layout, Size
 from ..task import Task
@@ -32,6 +32,29 @@ def wide_layout(n: Size) -> Layout:
     return Layout(x=n, y=n, z=n, r=1, q=1, c=1, one=1, gam=1)
 
 
+def raw_blocks(task: Task, arithmetic: Arithmetic, start: int = 0, stop: int | None = None) -> dict[str, Array]:
+    """The fields of the raw tokens of transitions start..stop of a log (all of them by default)."""
+    chosen = slice(start, stop)
+    states, terminal = task.states[chosen].tolist(), task.terminal[chosen].tolist()
+    successors = [-1 if done else int(s) for s, done in zip(task.successors[chosen], terminal, strict=True)]
+    return {
+        "x": arithmetic.one_hot(states, task.n),
+        "y": arithmetic.one_hot(successors, task.n),
+        "r": arithmetic.matrix([task.exact_rewards[chosen]]),
+        "one": arithmetic.matrix([[1] * len(states)]),
+    }
+
+
+def with_states(tokens: Tokens, n: int, arithmetic: Arithmetic, slots: int = 0, **public: Exact) -> Tokens:
+    """The tokens with n blank state tokens that hold e_i, 1 and the public constants named; blank slots and sources."""
+    constants = {field: arithmetic.matrix([[value] * n]) for field, value in {"one": 1, **public}.items()}
+    tokens = tokens.with_kind("state", n, x=arithmetic.one_hot(range(n), n), **constants)
+    if slots:
+        for kind in ("slot", "source"):
+            tokens = tokens.with_kind(kind, slots, one=arithmetic.matrix([[1] * slots]))
+    return tokens
+
+
 def encode_log(task: Task, arithmetic: Arithmetic, n: int, slots: int = 0, queries: bool = False) -> Tokens:
     """Raw tokens of a log, blank state tokens, and where asked blank slots and sources and one query per state.
 
@@ -40,28 +63,6 @@ def encode_log(task: Task, arithmetic: Arithmetic, n: int, slots: int = 0, queri
     """
     if task.n != n:
         raise BadInput(f"{task.name}: expected {n} states, as the construction was built for, found {task.n}")
-    ones = [[1] * task.transitions]
-    successors = [-1 if done else int(s) for s, done in zip(task.successors, task.terminal, strict=True)]
-    every = range(n)
-    tokens = Tokens({}, {})
-    tokens = tokens.with_kind(
-        "raw",
-        task.transitions,
-        x=arithmetic.one_hot(task.states.tolist(), n),
-        y=arithmetic.one_hot(successors, n),
-        r=arithmetic.matrix([task.exact_rewards]),
-        one=arithmetic.matrix(ones),
-    )
-    tokens = tokens.with_kind(
-        "state",
-        n,
-        x=arithmetic.one_hot(every, n),
-        one=arithmetic.matrix([[1] * n]),
-        gam=arithmetic.matrix([[task.discount] * n]),
-    )
-    if slots:
-        for kind in ("slot", "source"):
-            tokens = tokens.with_kind(kind, slots, one=arithmetic.matrix([[1] * slots]))
-    if queries:
-        tokens = tokens.with_kind("query", n, x=arithmetic.one_hot(every, n))
-    return tokens
+    tokens = Tokens({}, {}).with_kind("raw", task.transitions, **raw_blocks(task, arithmetic))
+    tokens = with_states(tokens, n, arithmetic, slots, gam=task.discount)
+    return tokens.with_kind("query", n, x=arithmetic.one_hot(range(n), n)) if queries else tokens

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,7 +20,7 @@ from flint import fmpz, fmpz_mat, nmod_mat
 from numpy.typing import NDArray
 
 from constructions.errors import BadInput
-from constructions.task import Task
+from constructions.task import TaskStatistics
 from numerics.temporal_difference.registers import sparse_counts
 
 # Primes of 50 bits: a product's quotient then fits a float64 with error below one, which `_multiply` corrects.
@@ -58,7 +58,7 @@ class KrylovDimension:
     seed: int
 
 
-def krylov_dimension(task: Task, depth: int, seed: int = 0) -> KrylovDimension:
+def krylov_dimension(task: TaskStatistics, depth: int, seed: int = 0) -> KrylovDimension:
     """Decide k_L for a task.
 
     Args:
@@ -93,10 +93,67 @@ def krylov_dimension(task: Task, depth: int, seed: int = 0) -> KrylovDimension:
     return KrylovDimension(k, depth, "probabilistic", reason, system.failure(limit), tuple(primes), seed)
 
 
+def sum_dimensions(tasks: Sequence[TaskStatistics], depth: int, seed: int = 0) -> list[KrylovDimension]:
+    """dim(K_L(A_1, r_1) + .. + K_L(A_t, r_t)) for t = 1, 2, .., for tasks on the same states (theory A10).
+
+    Ranks modulo random primes: certain lower bounds. Exact where they reach n, else with a bound on the failure.
+
+    Raises:
+        BadInput: the depth is below 1, or no task.
+    """
+    if depth < 1 or not tasks:
+        raise BadInput(f"dimension of a sum: expected a depth of at least 1 and a task, found {depth} and {len(tasks)}")
+    systems = [_System(task) for task in tasks]
+    n = tasks[0].n
+    draw = random.Random(seed)
+    primes: list[int] = []
+    ranks: list[list[int]] = []
+    while len(primes) < _TRIALS:
+        p = systems[0].prime(draw)
+        if all(system.Q % p and system.R % p for system in systems):
+            primes.append(p)
+            ranks.append(_prefix_ranks(systems, p, min(n, depth)))
+    found = []
+    for t, values in enumerate(zip(*ranks, strict=True), start=1):
+        m = max(values)
+        if m == n:
+            method, reason, failure = "exact in Q", f"n = {n}", Fraction(0)
+        else:
+            method, reason = "probabilistic", f"the ranks modulo {_TRIALS} random primes of {_BITS} bits"
+            failure = _sum_failure(systems[:t], n, min(n, depth))
+        found.append(KrylovDimension(m, depth, method, reason, failure, tuple(primes), seed))
+    return found
+
+
+def _prefix_ranks(systems: Sequence[_System], p: int, limit: int) -> list[int]:
+    """Ranks modulo p of the Krylov vectors of the first t systems together; an echelon basis is carried along."""
+    basis: list[int] = []
+    ranks: list[int] = []
+    for system in systems:
+        rank = _rank(system, p, limit)
+        vectors = [vector.tolist() for vector, _ in zip(system.krylov(p), range(rank), strict=False)]
+        rows = (ranks[-1] if ranks else 0) + rank
+        stacked = nmod_mat(rows, system.n, basis + [x for vector in vectors for x in vector], p)
+        reduced, found = stacked.rref()
+        basis = [int(x) for x in reduced.entries()[: found * system.n]]
+        ranks.append(found)
+    return ranks
+
+
+def _sum_failure(systems: Sequence[_System], n: int, limit: int) -> Fraction:
+    """As `_System.failure`, for a minor of at most n of the integer columns Q^j R A^j r, j < limit, of all systems."""
+    largest = max(int(system.R * max(abs(x) for x in system.rewards)) for system in systems)
+    scale = max(system.Q.bit_length() for system in systems)
+    bits = n * (n.bit_length() + largest.bit_length() + (limit - 1) * scale)
+    divisors = sum((system.Q * system.R).bit_length() for system in systems)
+    eligible = _PRIMES - divisors // (_BITS - 1)
+    return min(Fraction(1), Fraction(bits // (_BITS - 1), eligible)) ** _TRIALS
+
+
 class _System:
     """A task's (A, r) as exact numbers with their denominators: Q A and R r have integer entries."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TaskStatistics) -> None:
         self.n = task.n
         self.discount = task.discount
         self.counts = sparse_counts(task)

@@ -53,7 +53,7 @@ def measure_built(
     if bound == float("inf"):
         notes.append("the values are not all finite")
     return Measurement(
-        theorem=executor.THEOREM,
+        theorem=built.theorem,
         task=task.name,
         arithmetic=arithmetic.name,
         sizes={**built.sizes, "N": task.transitions, "k": k},

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix, csr_matrix
 
 from constructions.errors import BadInput
-from constructions.task import Task
+from constructions.task import TaskStatistics
 
 _BYTES = 4
 
@@ -78,17 +78,15 @@ def kib(registers: int) -> float:
     return registers * _BYTES / 1024
 
 
-def sparse_counts(task: Task) -> csr_matrix:
+def sparse_counts(task: TaskStatistics) -> csr_matrix:
     """N_ij as int64 CSR of shape (n, n), sorted and without duplicates or stored zeros; never forms an n x n array."""
-    going = ~task.terminal
-    ones = np.ones(int(going.sum()), dtype=np.int64)
-    pairs = (task.states[going].astype(np.int64), task.successors[going].astype(np.int64))
-    counts = coo_matrix((ones, pairs), shape=(task.n, task.n)).tocsr()
-    counts.sum_duplicates()
+    i, j, times = task.pairs
+    counts = coo_matrix((times, (i, j)), shape=(task.n, task.n)).tocsr()
+    counts.sort_indices()
     return counts
 
 
-def sparse_model(task: Task) -> tuple[csr_matrix, NDArray[np.float64]]:
+def sparse_model(task: TaskStatistics) -> tuple[csr_matrix, NDArray[np.float64]]:
     """A = g P as float64 CSR, shape (n, n), and r as float64, shape (n,); each entry is its rational rounded once."""
     counts = sparse_counts(task)
     g = task.discount
@@ -101,7 +99,7 @@ def sparse_model(task: Task) -> tuple[csr_matrix, NDArray[np.float64]]:
     return transitions, mean_rewards(task)
 
 
-def mean_rewards(task: Task) -> NDArray[np.float64]:
+def mean_rewards(task: TaskStatistics) -> NDArray[np.float64]:
     """r as float64, shape (n,), each entry rounded once.
 
     Raises:
@@ -113,6 +111,6 @@ def mean_rewards(task: Task) -> NDArray[np.float64]:
         raise BadInput(f"{task.name}: expected rewards within the range of float64, found a larger one") from None
 
 
-def count_registers(task: Task, k: int) -> Registers:
+def count_registers(task: TaskStatistics, k: int) -> Registers:
     """The register counts of a task whose context keeps k vectors; nnz is that of the CSR matrix actually built."""
     return Registers(task.n, k, task.transitions, int(sparse_counts(task).nnz))

@@ -22,6 +22,7 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..generic_layer import prove_words
 from ..instances import NAMED, Instance, InstanceSource
 from ..mutants import Mutant
+from ..records import rank_record
 from ..words import letter, rule
 from .executor import prove_td_step
 from .krylov import krylov_rank
@@ -44,11 +45,11 @@ def prove_argument() -> Finding:
 
 def prove_necessary(instances: Sequence[Instance]) -> Finding:
     """The outputs of the built program differ from depth to depth by vectors of rank k_L, and it keeps k_L tokens."""
-    found = []
+    found, kept = [], []
     for instance in sorted(instances, key=lambda x: x.task.size):
         construction = instance.construction
         task: Any = instance.task
-        depth, n = construction.sizes["L"], construction.sizes["n"]
+        depth, n = construction.sizes["L"], task.n
         values = construction.outputs(task, RATIONALS)
         rows = values.nrows()
         k = krylov_rank(task, depth)
@@ -68,7 +69,8 @@ def prove_necessary(instances: Sequence[Instance]) -> Finding:
         if steps != RATIONALS.stack([powers]).transpose():
             return Finding(Verdict.REFUTED, {**where, "block": "v at depth", "failure": "a step is not A^j r"})
         found.append({**where, "n": n, "k": k})
-    return Finding(Verdict.PROVED, {"instances": found})
+        kept.append(rank_record(steps, f"{task.name}, L = {depth}"))
+    return Finding(Verdict.PROVED, {"instances": found}, tuple(kept))
 
 
 def prove_too_small(proposals: Sequence[Proposal]) -> Finding:

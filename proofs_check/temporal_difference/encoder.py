@@ -90,11 +90,10 @@ def round_kinds(j: int) -> dict[Span, str]:
     }
 
 
-def stray_layer(program: Program) -> str | None:
+def stray_layer(program: Program, stage_1: Sequence[Layer]) -> str | None:
     """Why the program is not stage 1, b_1, the rounds in order, compilation and releases; else None."""
-    stage_1 = statistics_layers()
-    if program.layers[: len(stage_1)] != stage_1:
-        return "expected the layers of td.statistics first"
+    if program.layers[: len(stage_1)] != tuple(stage_1):
+        return f"expected {len(stage_1)} layers of stage 1 first, as they are proved elsewhere"
     rest = [layer.label for layer in program.layers[len(stage_1) :]]  # type: ignore[union-attr]
     found = [label for label, _ in itertools.groupby(re.sub(r"^(round \d+):.*", r"\1", label) for label in rest)]
     after = ["compile", "release slots", "release states", "gate", "forget workspace"]
@@ -119,9 +118,12 @@ def _state(r: bool = False) -> dict[tuple[str, str], Words]:
     return {**blocks, ("state", "r"): letter("r", N, 1).T} if r else blocks
 
 
-def prove_rounds(program: Program) -> Finding:
-    """b_1 = r; w = b recip_0(b'b), the copies, z = A b in the next slot; each pass z - B W' z; zero stays zero."""
-    stray = stray_layer(program)
+def prove_rounds(program: Program, stage_1: Sequence[Layer] | None = None) -> Finding:
+    """b_1 = r; w = b recip_0(b'b), the copies, z = A b in the next slot; each pass z - B W' z; zero stays zero.
+
+    `stage_1` stands before the rounds: the layers of td.statistics by default.
+    """
+    stray = stray_layer(program, statistics_layers() if stage_1 is None else stage_1)
     if stray is not None:
         return Finding(Verdict.REFUTED, {"block": program.name, "failure": stray})
     findings = {"b_1 = r": _prove_first(program)}

@@ -42,7 +42,13 @@ class Sizes:
 
 def case(program: Program, difference: Callable[[Program, Source, Sizes], Array], sizes: Sizes, block: str) -> Case:
     """A program with one of the differences below at given sizes."""
-    return Case(program, Identity(sizes.to_dict(), sizes.k, lambda p, source: difference(p, source, sizes), block))
+    algorithm = ALGORITHMS.get(difference, "")
+    reads = executor.VALUES if algorithm else None
+
+    def at_sizes(p: Program, source: Source) -> Array:
+        return difference(p, source, sizes)
+
+    return Case(program, Identity(sizes.to_dict(), sizes.k, at_sizes, block, reads, algorithm))
 
 
 def executor_difference(program: Program, source: Source, sizes: Sizes) -> Array:
@@ -58,7 +64,7 @@ def executor_difference(program: Program, source: Source, sizes: Sizes) -> Array
     Y = a.add(B, a.matmul(a.transpose(Wt), a.transpose(_minus(a, H, a.one_hot(range(k), k)))))
     context = a.stack([[B], [Y], [a.transpose(g)]])
     tokens = executor.context_tokens(context, n, a)
-    values = executor.read_values(program.steps(tokens, a), n, a)
+    values = executor.VALUES.rows(program.steps(tokens, a), n, a)
     return _minus(a, values, td_rows(a, A, a.matmul(B, g), sizes.depth))
 
 
@@ -154,7 +160,7 @@ def _values(program: Program, tokens: Tokens, a: Any, sizes: Sizes) -> Array:
             steps.append((label, after))
             if after.total("source") != sizes.k:
                 raise BadPoint
-    return executor.read_values(steps, sizes.n, a)
+    return executor.VALUES.rows(steps, sizes.n, a)
 
 
 def td_rows(a: Arithmetic, A: Array, r: Array, depth: int) -> Array:
@@ -171,3 +177,11 @@ def _minus(a: Arithmetic, x: Array, y: Array) -> Array:
     if a.shape(x) != a.shape(y):
         raise BadInput(f"answer: expected a block of shape {a.shape(y)}, found {a.shape(x)}")
     return a.add(x, a.negate(y))
+
+
+ALGORITHMS: dict[Callable[..., Array], str] = {
+    executor_difference: "context",
+    values_difference: "td",
+    log_difference: "td",
+}
+"""The differences from TD: iterated on the A and r of the tokens, or read from a context by v_l = B sum H^j g0."""

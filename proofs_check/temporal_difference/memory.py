@@ -23,6 +23,7 @@ from flint import nmod_mat
 from ..claim import Assurance, Claim, Finding, Verdict
 from ..generic_layer import prove_words
 from ..mutants import Mutant
+from ..records import rank_record
 from ..schwartz_zippel import random_prime
 from ..words import identity, letter, rule, zero
 
@@ -31,6 +32,9 @@ INVARIANCE = "invariance of domain (cited): no continuous injection of an open s
 CONTINUITY = "the encoder is continuous in (A, r), and exact for every state and depth l <= L"
 N, K, R = sp.symbols("n k m", integer=True, positive=True)
 BITS = 61
+LARGEST_RECORDED = 4
+"""States up to which the Jacobians themselves are kept in the certificate."""
+
 POINTS = 2
 CLASSES = ("tasks of dimension k", "sub-stochastic", "stochastic")
 
@@ -131,12 +135,13 @@ def _fixed_row_sums(n: int, rewards: int, p: int) -> nmod_mat:
 def prove_ranks(cases: Sequence[Jacobian], seed: int = 0) -> Finding:
     """At random points modulo primes every rank is the one claimed, and it meets the upper bound."""
     rng = random.Random(f"memory {seed}")
-    found = []
+    found, kept = [], []
     for case in cases:
         ranks = []
         for _ in range(POINTS):
             p = random_prime(rng, BITS)
-            ranks.append(jacobian(case, rng, p).rank())
+            matrix = jacobian(case, rng, p)
+            ranks.append(matrix.rank())
             if ranks[-1] == case.expected:
                 break
         where: dict[str, Any] = {"class": case.kind, "n": case.n, "k": case.k, "L": case.depth}
@@ -147,7 +152,9 @@ def prove_ranks(cases: Sequence[Jacobian], seed: int = 0) -> Finding:
             beyond = {"block": "upper bound", "found": case.upper, "expected": case.expected}
             return Finding(Verdict.REFUTED, {**where, **beyond})
         found.append({**where, "rank": case.expected})
-    return Finding(Verdict.PROVED, {"jacobians": found})
+        if case.n <= LARGEST_RECORDED:
+            kept.append(rank_record(matrix, f"{case}"))
+    return Finding(Verdict.PROVED, {"jacobians": found}, tuple(kept))
 
 
 def context_cases(states: int, dimension: int) -> list[Jacobian]:

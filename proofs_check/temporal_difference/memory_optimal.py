@@ -171,8 +171,9 @@ def prove_registers(instances: Sequence[Instance], kind: Kind) -> Finding:
     """The entries that stay after the encoder are as many as the formula says, with k decided in Q."""
     counted = []
     for instance in sorted(instances, key=lambda x: x.task.size):
-        construction, task = instance.construction, instance.task
-        n, depth, h = (construction.sizes[letter] for letter in ("n", "L", "h"))
+        construction: Any = instance.construction
+        task: Any = instance.task
+        n, depth, h = task.n, construction.sizes["L"], construction.sizes["h"]
         tokens = last(construction.program.steps(construction.encode(task, RATIONALS), RATIONALS))
         k = krylov_rank(task, depth)
         found, expected = kind.module.registers(tokens, RATIONALS), kind.formula(n, k)
@@ -221,7 +222,7 @@ def values_of(program: Program, tokens: Tokens, source: Source, sizes: Sizes) ->
         for label, after in program.steps(tokens, source.arithmetic)
         if label.startswith("step")
     ]
-    return executor_room.read_values(steps, sizes.n, source.arithmetic)
+    return executor_room.VALUES.rows(steps, sizes.n, source.arithmetic)
 
 
 def minus(a: Any, x: Array, y: Array) -> Array:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -52,15 +52,18 @@ def clocked_layer(loop: Repeat, gates: Sequence[str]) -> LinearAttention | None:
     return layer if isinstance(layer, LinearAttention) else None
 
 
-def _loop(program: Program, index: int, gates: Sequence[str], times: sp.Expr, what: str) -> LinearAttention | Finding:
-    """The attention layer of a loop, or why the program does not have the shape that the induction needs."""
+def clocked_loop(
+    program: Program, place: tuple[int, int], gates: Sequence[str], times: sp.Expr, what: str
+) -> LinearAttention | Finding:
+    """The attention layer of loop `place[0]` of `place[1]`, or why the program is not as the induction needs it."""
 
     def refuted(block: str, found: str, expected: str) -> Finding:
         return Finding(Verdict.REFUTED, {"block": f"{what}: {block}", "found": found, "expected": expected})
 
     found = loops(program)
-    if len(found) != 2:
-        return refuted("program", f"{len(found)} loops", "2 loops")
+    index, count = place
+    if len(found) != count:
+        return refuted("program", f"{len(found)} loops", f"{count} loops")
     if sp.expand(found[index].times - times) != 0:
         return refuted("loop bound", f"{found[index].times} times", f"{times} times")
     layer = clocked_layer(found[index], gates)
@@ -119,13 +122,15 @@ def prove_statistics(program: Program) -> Finding:
     )
 
 
-def prove_record(program: Program, weighted: bool = False, second_sign: int = -1) -> Finding:
+def prove_record(
+    program: Program, weighted: bool = False, second_sign: int = -1, place: tuple[int, int] = (0, 2)
+) -> Finding:
     """One round for all n and m: v becomes r + A v, slots read v by their gates, clocks go down by one.
 
     Letters: v on the work token, X the records so far, p and q the gates, a and b the clocks that made them. In round t
     clocks stand at tau - t, so a gate is [t = tau]; `weighted` says that records are taken times the work token's gam.
     """
-    layer = _loop(program, 0, ("gp", "gm"), T, "record")
+    layer = clocked_loop(program, place, ("gp", "gm"), T, "record")
     if isinstance(layer, Finding):
         return layer
     A, r, v, X = letter("A", N, N), letter("r", N, 1), letter("v", N, 1), letter("X", N, M)
@@ -160,14 +165,14 @@ def prove_record(program: Program, weighted: bool = False, second_sign: int = -1
     return Finding.all_of({"round": step, "base": prove_base()})
 
 
-def prove_hold(program: Program) -> Finding:
+def prove_hold(program: Program, place: tuple[int, int] = (1, 2)) -> Finding:
     """One step for all n, m and numbers of queries: an open gate turns the value held into the next one.
 
     Letters: w the value held, d the next one, e the unit vector of the slot whose clock is at zero, X e = d - w its
     record. Without an open gate nothing but clocks moves. So after step l the queries hold the value of the last
     tau <= l, by induction: records telescope.
     """
-    layer = _loop(program, 1, ("r",), L, "hold")
+    layer = clocked_loop(program, place, ("r",), L, "hold")
     if isinstance(layer, Finding):
         return layer
     X, E, e = letter("X", N, M), letter("E", N, Q), letter("e", M, 1)
@@ -270,7 +275,11 @@ def attained(built: Construction, discount: Fraction) -> Fraction:
     return worst
 
 
-def prove_worst_case(cases: Sequence[WorstCase]) -> Finding:
+def _sampled(case: WorstCase) -> Construction:
+    return sample_and_hold.construction(1, case.depth, case.depths)
+
+
+def prove_worst_case(cases: Sequence[Any], build: Callable[[Any], Construction] = _sampled) -> Finding:
     """Upper: |v_l - v_tau| = |sum_{tau<=j<l} A^j r| <= sum g^j <= error, at every depth. Lower: the one-state task."""
     rows = []
     for case in cases:
@@ -282,7 +291,7 @@ def prove_worst_case(cases: Sequence[WorstCase]) -> Finding:
             if bound > case.error:
                 evidence = {"block": "upper", "depth": l, "found": rational(bound), "expected": rational(case.error)}
                 return Finding(Verdict.REFUTED, {**where, **evidence})
-        found = attained(sample_and_hold.construction(1, case.depth, case.depths), g)
+        found = attained(build(case), g)
         if found != case.error:
             evidence = {"block": "lower", "found": rational(found), "expected": rational(case.error)}
             return Finding(Verdict.REFUTED, {**where, **evidence, "counterexample": one_state(g).describe()})

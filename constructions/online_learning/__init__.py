@@ -1,0 +1,1 @@
+"""Online learning: algorithms whose whole state lives in the context."""

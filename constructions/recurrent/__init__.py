@@ -1,0 +1,1 @@
+"""Recurrent nets: the gated delta rule, and re-scanning the past."""

@@ -1,0 +1,1 @@
+"""The recurrent theorems in floats."""
