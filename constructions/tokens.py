@@ -20,8 +20,9 @@ class Span:
     stop: int | None = None
 
     def __post_init__(self) -> None:
-        if self.start < 0 or (self.stop is not None and self.stop < self.start):
-            raise BadInput(f"span of {self.kind}: expected 0 <= start <= stop, found {self.start}:{self.stop}")
+        ends = [self.start] if self.stop is None else [self.start, self.stop]
+        if not all(type(end) is int for end in ends) or not 0 <= ends[0] <= ends[-1]:
+            raise BadInput(f"span of {self.kind}: expected ints 0 <= start <= stop, found {self.start}:{self.stop}")
 
     @property
     def whole(self) -> bool:

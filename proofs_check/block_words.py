@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -16,6 +16,7 @@ from constructions.errors import Unsupported
 
 from .claim import Finding, Verdict, rational, table
 from .generic_layer import Point, first_difference, prove_words, random_matrix
+from .records import sum_of_words
 from .words import Rule, Words, evaluate, normal_form, spell, zero
 
 
@@ -150,6 +151,23 @@ def _pairs(name: str, left: Grid, right: Grid) -> Iterator[tuple[str, tuple[Word
     for i, rows in enumerate(zip(left.blocks, right.blocks, strict=True)):
         for j, pair in enumerate(zip(*rows, strict=True)):
             yield (f"{name}, block {i + 1}, {j + 1}" if several else name), pair
+
+
+def factored(finding: Finding, products: Mapping[str, Sequence[Sequence[Grid]]]) -> Finding:
+    """The finding, right sides of identities recorded also as they were written: sums of products of one block each.
+
+    Expanded, both sides of an identity without hypotheses are one sum of words; this keeps what was said.
+    """
+
+    def document(x: Words) -> Any:
+        return {"shape": [str(size) for size in x.shape], "sum": sum_of_words(x)}
+
+    written = {name: [[document(x.whole) for x in factors] for factors in terms] for name, terms in products.items()}
+    kept = []
+    for record in finding.records:
+        identities = [{**x, "factors": written[x["name"]]} if x["name"] in written else x for x in record["identities"]]
+        kept.append({**record, "identities": identities})
+    return replace(finding, records=tuple(kept))
 
 
 def word_changes(matrix: Grid) -> Iterator[tuple[str, Grid]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +30,12 @@ class Mutant:
     subject: Any
 
 
-def program_mutants(program: Program) -> Iterator[Mutant]:
-    """Every single change of a program's heads, routes, primitives, layers and loop bounds that still type-checks."""
+def program_mutants(program: Program, wanted: Callable[[str, str], bool] = lambda kind, text: True) -> Iterator[Mutant]:
+    """Every single change of a program's heads, routes, primitives, layers and loop bounds that still type-checks; of
+    these, the ones that are wanted by their kind and text."""
     for kind, text, layers in _mutate_sequence(program.layers, program):
+        if not wanted(kind, text):
+            continue
         try:
             yield Mutant(kind, text, program.with_layers(layers))
         except BadInput:

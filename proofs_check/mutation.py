@@ -18,30 +18,44 @@ LARGEST_CASE = 4
 """Cases with more states than this are left out of mutants: what a change does, it does on small ones."""
 
 
-def mutants_of(claim: Claim) -> Iterator[Mutant]:
-    """Every single change of the object that a claim speaks of; none where it speaks of no built object.
+Wanted = Callable[[str, str], bool]
+"""Which changes are made, by their kind and text."""
+
+
+def everything(kind: str, text: str) -> bool:
+    """Every change."""
+    return True
+
+
+def mutants_of(claim: Claim, wanted: Wanted = everything) -> Iterator[Mutant]:
+    """Every single change of the object that a claim speaks of, or those wanted; none where it speaks of no object.
 
     A program has its own changes; instances and cases have those of their programs, each change made wherever a program
     has it and the unchanged ones left out; anything else is the claim's to say.
     """
     subject = claim.build()
     if claim.mutants is not None:
-        yield from claim.mutants(subject)
+        yield from (mutant for mutant in claim.mutants(subject) if wanted(mutant.kind, mutant.text))
     elif isinstance(subject, Program):
-        yield from program_mutants(subject)
+        yield from program_mutants(subject, wanted)
     elif subject and isinstance(subject[0], Instance):
-        yield from _together(
-            (mutant, replace(one, construction=replace(one.construction, program=mutant.subject)))
-            for one in subject
-            for mutant in program_mutants(one.construction.program)
-        )
+        yield from instance_mutants(subject, wanted)
     elif subject and isinstance(subject[0], Case):
         yield from _together(
             (mutant, replace(case, program=mutant.subject))
             for case in subject
             if case.identity.sizes.get("n", 0) <= LARGEST_CASE
-            for mutant in program_mutants(case.program)
+            for mutant in program_mutants(case.program, wanted)
         )
+
+
+def instance_mutants(instances: Sequence[Instance], wanted: Wanted = everything) -> Iterator[Mutant]:
+    """Every single change of the programs of some instances, or those wanted by their kind and text."""
+    return _together(
+        (mutant, replace(one, construction=replace(one.construction, program=mutant.subject)))
+        for one in instances
+        for mutant in program_mutants(one.construction.program, wanted)
+    )
 
 
 def _together(changes: Iterable[tuple[Mutant, Any]]) -> Iterator[Mutant]:

@@ -212,6 +212,9 @@ def _head(head: Head, widths: Mapping[str, int], counts: Mapping[str, int]) -> R
         size = span.size(counts[span.kind])
         # Tokens may have been released by then: one matrix for each number of them.
         document["mixing"] = {str(k): _entries(head.mixing, k, k) for k in range(1, size + 1)}
+    for part, public in (("weight", head.weight), ("mixing", head.mixing)):
+        if public is not None:
+            document[f"{part} letter"] = [public.name, int(public.transposed)]
     return document
 
 

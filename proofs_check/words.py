@@ -23,12 +23,13 @@ from constructions.layout import Size
 
 @dataclass(frozen=True)
 class Letter:
-    """A matrix symbol of shape (rows, columns); a symmetric one is its own transpose."""
+    """A matrix symbol of shape (rows, columns); a symmetric one is its own transpose, an indicator has entries 0, 1."""
 
     name: str
     rows: Size
     columns: Size
     symmetric: bool = False
+    indicator: bool = False
 
 
 Word = tuple[tuple[Letter, bool], ...]
@@ -79,7 +80,8 @@ class Words:
         for word, c in sorted(self.terms.items(), key=lambda item: (len(item[0]), spell(item[0]))):
             minus = c.could_extract_minus_sign() if isinstance(c, sp.Expr) else c < 0
             size = -c if minus else c
-            parts.append(("- " if minus else "+ ") + ("" if size == 1 else f"{size} ") + spell(word))
+            factor = "" if size == 1 else f"({size}) " if isinstance(size, sp.Add) else f"{size} "
+            parts.append(("- " if minus else "+ ") + factor + spell(word))
         text = " ".join(parts)
         return text[2:] if text.startswith("+ ") else "-" + text[2:]
 
@@ -96,9 +98,9 @@ def _collect(items: Sequence[tuple[Word, Fraction]]) -> dict[Word, Fraction]:
     return {word: c for word, c in out.items() if c}
 
 
-def letter(name: str, rows: Size, columns: Size, *, symmetric: bool = False) -> Words:
+def letter(name: str, rows: Size, columns: Size, *, symmetric: bool = False, indicator: bool = False) -> Words:
     """A generic matrix; a scalar (1 x 1) is symmetric by itself."""
-    made = Letter(name, rows, columns, symmetric or (rows, columns) == (1, 1))
+    made = Letter(name, rows, columns, symmetric or (rows, columns) == (1, 1), indicator)
     return Words(rows, columns, {((made, False),): Fraction(1)})
 
 
@@ -195,7 +197,8 @@ class FreeAlgebra:
 
     Along `same` routes a token meets only itself, so scores are scalars of one token. For a kind with one token they
     are 1 x 1 words. Else `dots` of two one-row letters is a one-row letter again (their entrywise product; ones are
-    neutral), of two other letters a row named after them, and scaling columns by a row multiplies by a diagonal letter.
+    neutral, an indicator is its own square), of two other letters a row named after them, and scaling columns by a row
+    multiplies by a diagonal letter.
     """
 
     name = "free algebra"
@@ -226,10 +229,12 @@ class FreeAlgebra:
             return a.T @ b
         if a.rows != 1:
             return letter(f"dots({self._single_letter(a)}, {self._single_letter(b)})", 1, a.columns)
-        rows = [row for row in (self._row_letter(a), self._row_letter(b)) if not is_ones(row)]
-        if not rows:
-            return ones_row(a.columns)
-        return letter(" o ".join(sorted(row.name for row in rows)), 1, a.columns)
+        rows = [(row, words) for words in (a, b) if not is_ones(row := self._row_letter(words))]
+        if len(rows) == 2 and rows[0][0] == rows[1][0] and rows[0][0].indicator:
+            rows.pop()
+        if len(rows) < 2:
+            return rows[0][1] if rows else ones_row(a.columns)
+        return letter(" o ".join(sorted(row.name for row, _ in rows)), 1, a.columns)
 
     def scale_columns(self, a: Words, scores: Words) -> Words:
         if not (a.terms and scores.terms):
@@ -241,6 +246,8 @@ class FreeAlgebra:
             return a
         if _is_ones_row(a):
             return scores
+        if row.indicator and a.terms == scores.terms:
+            return a
         return a @ diagonal(row.name, a.columns)
 
     def recip_0(self, a: Words) -> Words:
@@ -261,7 +268,7 @@ class FreeAlgebra:
             (word,) = a.terms
             if len(word) == 1:
                 x, transposed = word[0]
-                return Letter(f"{x.name}'", 1, a.columns) if transposed else x
+                return Letter(f"{x.name}'", 1, a.columns, indicator=x.indicator) if transposed else x
         raise Unsupported(f"free algebra: expected a row of named scalars, found {a}")
 
     def __getattr__(self, operation: str) -> Any:

@@ -35,7 +35,7 @@ def test_proved(name):
 @pytest.mark.parametrize("name", REFUTED)
 def test_named_mutants_are_refuted(name):
     claim = CLAIMS[name]
-    mutants = list(mutants_of(claim))
+    mutants = list(mutants_of(claim, lambda kind, text: any(piece in text for piece in REFUTED[name])))
     assert len(REFUTED[name]) >= 4
     for text in REFUTED[name]:
         matching = [mutant for mutant in mutants if text in mutant.text]

@@ -59,6 +59,7 @@ def test_list(capsys):
         "td.midpoint-hold",
         "td.minimax",
         "td.doubling",
+        "td.softmax-executor",
         "td.identifiability",
         "td.learnability",
         "td.joint-training",
@@ -68,6 +69,11 @@ def test_list(capsys):
         "online.weighted-majority",
         "online.hedge",
         "online.fixed-share",
+        "online.q-learning",
+        "online.sarsa",
+        "online.expected-sarsa",
+        "online.double-q",
+        "online.linear-q",
     ]
     assert "td.executor" in call(capsys, "list")[1]
 

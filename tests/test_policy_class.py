@@ -15,7 +15,7 @@ from numerics import decision_tasks, tasks
 from numerics.decision_tasks import DecisionProcess, deterministic, policy_task, random_process, soft
 from numerics.temporal_difference import policy_class as measured
 from numerics.temporal_difference.dimension import krylov_dimension, sum_dimensions
-from verify.policies import meeting_policies
+from verify.rows.policies import meeting_policies
 
 PROCESS = random_process(n=6, actions=3, branching=2, seed=1)
 

@@ -23,8 +23,8 @@ from proofs_check.recurrent.memory import random_encoder
 from proofs_check.recurrent.two_keys import Angle, angles
 from verify.collide import collide, read_encoder
 from verify.command_line import main
-from verify.recurrent import rescan_instances
 from verify.row import Options
+from verify.rows.recurrent import rescan_instances
 
 
 def answers(task, program, arithmetic=RATIONALS):

@@ -26,6 +26,8 @@ from constructions.online_learning.experts import (
 from constructions.online_learning.regret import bounds, record
 from constructions.online_learning.rounds import hidden
 from numerics import expert_tasks
+from numerics.online_learning import fixed_share as fixed_share_measured
+from numerics.online_learning import hedge as hedge_measured
 from numerics.online_learning.weighted_majority import measure_state, reproduce_regret
 from numerics.torch_arithmetic import TorchArithmetic
 from proofs_check.claim import Verdict
@@ -135,6 +137,43 @@ def test_measurements_are_sound(arithmetic):
     assert found.bound < 1
 
 
+@pytest.mark.parametrize("room", [hedge_measured, fixed_share_measured])
+def test_hedge_and_fixed_share_are_measured_soundly(room):
+    found = room.measure(seed=1)
+    assert {m.arithmetic.partition(",")[0] for m in found} >= {"torch float32", "torch float64", "mpmath", "Arb balls"}
+    assert all(m.sound and "clean: no" not in m.flags for m in found)
+    assert all(m.bound < 2000 * m.error.absolute for m in found if "float" in m.arithmetic)
+    assert [m.error.absolute for m in found if m.arithmetic.startswith(("exact Q", "Q with"))] == [0]
+
+
+def test_a_round_of_fixed_share_does_not_stretch_its_norm():
+    """The norm of a column of F - F(0) over that of the column, on the basis, across it and at random."""
+    task = expert_tasks.sampled_experts(3, 1, "1/4", 3, 2)
+    construction = fixed_share.construction(3, 3, task.eps, Fraction(1, 10), basis=householder_basis([1, 2, 3, 4], 3))
+    context = dict(construction.round.begin(task, RATIONALS))
+    U = construction.round.enter(task, 0, context, RATIONALS).blocks["expert", "I"]
+    columns = [*np.eye(4, dtype=int).tolist(), [1, 2, 3, 4], [3, -1, 2, -5]]
+    for x in [RATIONALS.matrix([[entry] for entry in column]) for column in columns] + [
+        RATIONALS.columns(U, i, i + 1) for i in range(3)
+    ]:
+        tokens = construction.round.enter(task, 0, {**context, "S": x}, RATIONALS)
+        after = construction.program.run(tokens, RATIONALS).blocks["label", "S"]
+        assert fixed_share_measured.norm(after, U) <= fixed_share_measured.norm(x, U)
+    # Across the basis the norm is Euclidean: (1, 2, 3, -4) is a reflected vector that the names leave out.
+    left_out = RATIONALS.matrix([[entry] for entry in householder_basis([1, 2, 3, 4])[3]])
+    assert float(fixed_share_measured.norm(left_out, U)) == 1
+
+
+def test_residuals_see_one_changed_state():
+    """A state that is off in round 2 alone: the error is the change, and the bound exceeds it."""
+    task = expert_tasks.sampled_experts(3, 4, "1/4", 2, 0, weighted=True)
+    construction = fixed_share.construction(3, 2, task.eps, Fraction(1, 10))
+    states = RATIONALS.rows(construction.reference(task, RATIONALS), 0, 3)
+    assert fixed_share_measured.residual_sum(construction, task, states) == 0
+    states[1, 2] += 1
+    assert 1 < fixed_share_measured.residual_sum(construction, task, states) <= 2
+
+
 def test_adversaries_and_bounds():
     rows = {row["quantity"]: row for row in reproduce_regret()}
     assert all(row["agrees"] is not False for row in rows.values())
@@ -231,7 +270,7 @@ def test_table_says_what_the_output_is():
     (case,) = [token_table.table_case("replica")]
     finding = token_table.prove_table([case])
     assert finding.verdict is Verdict.PROVED
-    assert finding.evidence["replica"]["label.S"] == "U l + U P' e(J-I)' y"
+    assert finding.evidence["replica"]["label.S"] == "U l + U P' e(J-I) y"
 
 
 def test_bad_input_is_one_sentence():

@@ -9,17 +9,18 @@ from pathlib import Path
 
 from constructions.errors import BadInput
 
-from . import (
+from .row import Row
+from .rows import (
     executors,
     less_context,
     linear_features,
     online_learning,
     policies,
+    q_learning,
     recurrent,
     temporal_difference,
     what_must_be_kept,
 )
-from .row import Row
 
 CATALOGUE: dict[str, Row] = {
     row.theorem: row
@@ -32,6 +33,7 @@ CATALOGUE: dict[str, Row] = {
         *policies.ROWS,
         *recurrent.ROWS,
         *online_learning.ROWS,
+        *q_learning.ROWS,
     )
 }
 

@@ -1,4 +1,5 @@
-"""The command `verify`: list, show, certify, measure, run, mutate, recheck, reproduce, context, collide.
+"""The command `verify`: list, show, certify, measure, run, mutate, recheck, export-proof, reproduce, audit, context,
+collide.
 
 Each takes `--json` (one document on standard output and nothing else) and `--seed`. Exit code 0: all proved and sound;
 1: something refuted or violated; 2: bad input, said in one sentence; 3: something undecided.
@@ -14,7 +15,7 @@ from constructions.errors import BadInput
 
 # Each module registers its commands when it is imported: this is their order in the help text.
 # isort: off
-from . import theorem_commands, soundness_commands, file_commands, working  # noqa: F401
+from . import theorem_commands, audit_commands, soundness_commands, file_commands, working  # noqa: F401
 from .application import app
 # isort: on
 

@@ -15,7 +15,7 @@ from .row import Row
 STYLES = {"proved": "green", "refuted": "bold red", "undecided": "yellow"}
 
 
-def _table(*headings: str) -> Table:
+def table_of(*headings: str) -> Table:
     """A table whose short columns never wrap; a heading in capitals marks a column of prose, which does."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for heading in headings:
@@ -25,17 +25,18 @@ def _table(*headings: str) -> Table:
 
 def print_rows(rows: Sequence[Row], console: Console) -> None:
     """The catalogue."""
-    table = _table("theorem", "TITLE", "SOURCE")
+    table = table_of("theorem", "TITLE", "SOURCE")
     for row in rows:
         table.add_row(row.theorem, row.title, row.source)
     console.print(table)
 
 
 def print_certificates(certificates: Sequence[dict[str, Any]], console: Console) -> None:
-    """Verdict and assurance of each claim, its scope below it; what failed in words; assumptions once each."""
+    """Verdict and assurance of each claim, its scope below it; a law asked for by itself with its cover and packing;
+    what failed in words; assumptions once each."""
     for theorem in dict.fromkeys(c["theorem"] for c in certificates):
         console.print(f"[bold]{theorem}[/]")
-        table = _table("CLAIM", "verdict", "assurance", "seconds")
+        table = table_of("CLAIM", "verdict", "assurance", "seconds")
         for c in certificates:
             if c["theorem"] == theorem:
                 below = [c["scope"]]
@@ -46,6 +47,9 @@ def print_certificates(certificates: Sequence[dict[str, Any]], console: Console)
                 table.add_row(claim, verdict, c["assurance"], f"{c['seconds']:.2f}")
         console.print(table)
     for c in certificates:
+        if len(c["evidence"].get("first", ())) == 1:
+            (law,) = c["evidence"]["first"]
+            console.print("; ".join(f"{name} {value}" for name, value in law.items()), soft_wrap=True)
         if c["verdict"] != "proved":
             console.print(f"{c['theorem']} {c['claim']}: {escape(failure_text(c['evidence']))}")
     for theorem in dict.fromkeys(c["theorem"] for c in certificates):
@@ -68,7 +72,7 @@ def failure_text(evidence: dict[str, Any]) -> str:
 def print_mutants(theorems: Sequence[dict[str, Any]], unrefuted: Sequence[dict[str, Any]], console: Console) -> None:
     """Counts for each theorem, then every change that was not refuted with the claims that say why."""
     outcomes = ("total", "refuted", "equivalent", "undecided", "survived")
-    table = _table("theorem", *outcomes)
+    table = table_of("theorem", *outcomes)
     for line in theorems:
         table.add_row(line["theorem"], *(str(line[outcome]) for outcome in outcomes))
     console.print(table)
@@ -80,7 +84,7 @@ def print_mutants(theorems: Sequence[dict[str, Any]], unrefuted: Sequence[dict[s
 
 def print_rechecked(lines: Sequence[dict[str, Any]], console: Console) -> None:
     """How many records hold in each certificate file, and why one is refused."""
-    table = _table("theorem", "claim", "records", "VERDICT")
+    table = table_of("theorem", "claim", "records", "VERDICT")
     for line in lines:
         verdict = "[green]holds[/]" if line["records"] else "nothing recorded"
         if line["refused"]:
@@ -95,11 +99,24 @@ def print_rechecked(lines: Sequence[dict[str, Any]], console: Console) -> None:
     )
 
 
+def print_exported(document: dict[str, Any], console: Console) -> None:
+    """The sources written, the claims that have none, and how to check them."""
+    table = table_of("source", "lemmas")
+    for line in document["files"]:
+        table.add_row(line["name"], str(line["lemmas"]))
+    console.print(table)
+    if document["not exported"]:
+        claims = ", ".join(document["not exported"])
+        console.print(f"Not exported, as they record no two different sums of words for every size: {claims}.")
+    folder = document["folder"]
+    console.print(f"cd {folder} && coq_makefile -f _CoqProject -o Makefile && make", soft_wrap=True, markup=False)
+
+
 def print_measurements(measurements: Sequence[dict[str, Any]], console: Console) -> None:
     """Error beside its bound, a table for each theorem and task."""
     for theorem, task in dict.fromkeys((m["theorem"], m["task"]) for m in measurements):
         console.print(f"[bold]{theorem}[/] on {escape(task)}")
-        table = _table("ARITHMETIC", "error", "relative", "bound", "sound", "seconds")
+        table = table_of("ARITHMETIC", "error", "relative", "bound", "sound", "seconds")
         for m in measurements:
             if (m["theorem"], m["task"]) != (theorem, task):
                 continue
@@ -127,7 +144,7 @@ def _variant(measurement: dict[str, Any]) -> list[str]:
 
 def print_reproductions(rows: Sequence[dict[str, Any]], console: Console) -> None:
     """The source's figure beside ours, the setting and the reason under the quantity."""
-    table = _table("QUANTITY", "source", "ours", "agrees")
+    table = table_of("QUANTITY", "source", "ours", "agrees")
     for row in rows:
         below = [row["setting"]] + ([row["reason"]] if row["reason"] else [])
         quantity = f"{escape(row['name'])}: {escape(row['quantity'])}\n[dim]{escape(chr(10).join(below))}[/]"
@@ -159,7 +176,7 @@ def print_shown(document: dict[str, Any], console: Console) -> None:
         console.print(f"[bold]{escape(matrices['layer'])}[/], heads {escape(', '.join(matrices['heads']))}:")
         for name in ("P", "Q"):
             console.print(f"  {name}: {escape(matrices[name])}", highlight=False, soft_wrap=True)
-    table = _table("CLAIM", "assurance")
+    table = table_of("CLAIM", "assurance")
     for claim in document["claims"]:
         text = f"{claim['claim']}: {escape(claim['statement'])}\n[dim]{escape(claim['scope'])}[/]"
         table.add_row(text, claim["assurance"])

@@ -152,6 +152,21 @@ def error_plot(measurements: Sequence[Mapping[str, Any]]) -> str:
     return figure_to_svg(draw, (7.5, height), f"Absolute errors and bounds: {', '.join(panels)}")
 
 
+def audit_plot(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Largest error of each audit row beside its running bound, a panel per variant, a band per format and model."""
+    drawn = [
+        {
+            "theorem": row["variant"],
+            "arithmetic": f"{row['format']}, {row['model']}",
+            "error": {"absolute": row["error"]["absolute"]["max"]},
+            "bound": row["running_bound"],
+            "sound": row["sound"],
+        }
+        for row in rows
+    ]
+    return error_plot(drawn)
+
+
 def _height(rows: Mapping[str, Sequence[Any]]) -> float:
     """Inches for the lines of a panel."""
     return sum(0.17 + 0.11 * len(row) for row in rows.values())

@@ -10,7 +10,7 @@ from typing import Any
 
 from .context import REGISTERS, context_plot
 from .figures import figures_of
-from .plots import error_plot, number, reproduction_plot
+from .plots import audit_plot, error_plot, number, reproduction_plot
 
 TEMPLATES = Path(__file__).parent / "templates"
 VERDICTS = ("proved", "refuted", "undecided")
@@ -24,6 +24,7 @@ def render_report(
     theorems: Sequence[Mapping[str, Any]],
     reproductions: Sequence[Mapping[str, Any]],
     contexts: Sequence[Mapping[str, Any]],
+    audits: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page; the same input gives the same text.
 
@@ -32,6 +33,7 @@ def render_report(
         theorems: one document per theorem of the run: docs, layout, program, pictures, assumptions.
         reproductions: stored rows of the source's figures and ours, by name.
         contexts: results of `verify.context.analyse_context`.
+        audits: stored rows of `verify audit`, by theorem.
     """
     measurements = results["measurements"]
     return (
@@ -48,6 +50,7 @@ def render_report(
             reproductions=[
                 {**r, "plot": reproduction_plot(r["rows"]), "figures": figures_of(r["rows"])} for r in reproductions
             ],
+            audits=[{**a, "plot": audit_plot(a["rows"])} for a in audits],
             contexts=[{**c, "plot": context_plot(dict(c))} for c in contexts],
             failure_keys=FAILURE,
             register_names=REGISTERS,

@@ -34,8 +34,11 @@ REPRODUCTIONS: dict[str, Reproduce] = {
     "policy-class": made_by("temporal_difference.policy_class", "reproduce_policy_class"),
     "recovery": long_runs.recovery,
     "bottleneck": long_runs.bottleneck,
+    "precision": made_by("precision_limits", "reproduce_precision"),
     "delta-rule": made_by("recurrent.delta_rule", "reproduce_delta_rule"),
     "regret": made_by("online_learning.weighted_majority", "reproduce_regret"),
+    "softmax-temperature": made_by("online_learning.q_learning", "reproduce_temperature"),
+    "online-environments": made_by("online_learning.environments", "reproduce_environments"),
 }
 
 

@@ -57,7 +57,9 @@ def run_all(
         results["complete"] = True
         keep()
         theorems = [pictured_document(row, options) for row in workers.rows]
-        page = render_report(results, theorems, storage.stored("reproduce"), storage.stored("context"))
+        page = render_report(
+            results, theorems, storage.stored("reproduce"), storage.stored("context"), storage.stored("audit")
+        )
         storage.write_text(folder / "report.html", page)
         if out is None:
             storage.point_latest(folder)

@@ -1,4 +1,4 @@
-"""Commands that doubt the certificates: mutate, recheck."""
+"""Commands that doubt the certificates: mutate, recheck, export-proof."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from constructions.errors import BadInput
 
 from . import display, working
 from .application import Ids, Jobs, Json, Module, Quick, Seed, app, options_of, print_json
+from .catalogue import chosen_rows
 from .environment import environment
 from .processes import Chosen, Workers
 
@@ -70,3 +71,22 @@ def recheck(
     else:
         display.print_rechecked(lines, Console())
     raise typer.Exit(working.REFUTED if any(line["refused"] for line in lines) else 0)
+
+
+@app.command()
+def export_proof(
+    theorem: Annotated[str, typer.Argument(metavar="ID", help="Theorem id.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder to write.")],
+    module: Module = None,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Write Coq sources of the claims that hold at every size, for its kernel to check."""
+    from .export_proof import export_proof as export
+
+    (row,) = chosen_rows([theorem], module)
+    document = export(row, options_of(False, seed), to)
+    if json:
+        print_json(document)
+    else:
+        display.print_exported(document, Console())

@@ -8,7 +8,7 @@ that was wrong by 1 - eps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -80,6 +80,10 @@ class ExpertTask:
     def size(self) -> tuple[int, ...]:
         """(n, T)."""
         return self.n, self.rounds
+
+    def only(self, t: int) -> ExpertTask:
+        """Round t alone, from the initial weights."""
+        return replace(self, predictions=self.predictions[t : t + 1], labels=self.labels[t : t + 1])
 
     def wrong(self, t: int) -> list[bool]:
         """Which experts err in round t."""

@@ -22,12 +22,13 @@ from ..arithmetic import Arithmetic, Array
 from ..construction import Steps, last
 from ..errors import BadInput
 from ..layers import Head, LinearAttention, Public, fixed, same
-from ..layout import Layout
+from ..layout import Layout, Size
 from ..mlp import Map, Mlp, Units
 from ..program import Program
 from ..routes import causal_routes
 from ..task import inside_unit_interval
 from ..tokens import Tokens
+from .expert_weights import Number
 from .experts import EXPERTS, Basis, ExpertTask, one_hot_basis, orthonormal
 from .rounds import Context, OnlineConstruction, Round, blank_context, hidden
 from .weighted_majority import normalised, one_hot
@@ -42,16 +43,16 @@ ASSUMPTIONS = (
 )
 
 
-def layout(d: int, outcomes: int) -> Layout:
+def layout(d: Size, outcomes: Size) -> Layout:
     """S state, I name, P prediction, Y label, O output, V weighted name, g weight, flags."""
     return Layout(S=d, I=d, P=outcomes, Y=outcomes, O=outcomes, V=d, g=1, tC=1, tE=1, tQ=1, tY=1)
 
 
-def program(n: int, d: int, outcomes: int, eps: Fraction, share: Fraction) -> Program:
-    """The program of one round: four attention layers and a ReLU block."""
+def program(n: Size, d: Size, outcomes: Size, eps: Number, share: Number) -> Program:
+    """The program of one round, four attention layers and a ReLU block; sizes and constants may be symbols."""
     every, token = causal_routes(KINDS), layout(d, outcomes)
     penalty = Public(
-        "-eps(J-I)", lambda rows, columns: [[-eps * (i != j) for j in range(columns)] for i in range(rows)]
+        "-eps(J-I)", lambda rows, columns: [[-eps * int(i != j) for j in range(columns)] for i in range(rows)]
     )
     own = (same("label", "label"),)
     return Program(

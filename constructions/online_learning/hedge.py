@@ -8,7 +8,7 @@ e I, since <e_i, l> = l_i. With b = r^D and losses that are multiples of 1/D eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,7 @@ from .weighted_majority import ASSUMPTIONS, Advice, online
 
 THEOREM = "online.hedge"
 SOURCE = "Hedge in one latent context; this project"
+VARIANTS = ("one_block", "two_layer", "replica")
 LOSSES = TaskClass("losses", "losses in [0, 1], multiples of 1/D, factor r^D with 0 < r < 1", lambda task: None)
 
 
@@ -77,6 +78,10 @@ class LossTask:
         """(n, T)."""
         return self.n, self.rounds
 
+    def only(self, t: int) -> LossTask:
+        """Round t alone, from the initial weights."""
+        return replace(self, losses=self.losses[t : t + 1])
+
     def describe(self) -> dict[str, Any]:
         """The task as a short document, in full where it has few rounds."""
         document: dict[str, Any] = {"name": self.name, "n": self.n, "T": self.rounds, "r": str(self.root)}
@@ -100,8 +105,8 @@ def construction(
         BadInput: another variant, a root outside (0, 1), D < 1, or a basis that is not orthonormal or not of n vectors.
     """
     vectors = one_hot_basis(n) if basis is None else orthonormal(basis)
-    if variant == "softmax_only" or len(vectors) != n or parts < 1:
-        expected = f"one_block, two_layer or replica, D >= 1 and a basis of {n} vectors"
+    if variant not in VARIANTS or len(vectors) != n or parts < 1:
+        expected = f"{', '.join(VARIANTS[:2])} or {VARIANTS[2]}, D >= 1 and a basis of {n} vectors"
         raise BadInput(f"{THEOREM}: expected {expected}, found {variant}, D = {parts} and {len(vectors)} vectors")
     r = inside_unit_interval("root", root)
     weights = Weights(n, len(vectors[0]), n, r**parts, leak, vectors, losses=True)

@@ -1,7 +1,8 @@
 """online.weighted-majority measured: the state in number formats, and mistakes beside their bounds.
 
 Measured is S after every round, with strict feedback, in every arithmetic, against balls of 512 bits. Its bound does
-not look at the exact state: with computed states S^_t and exact increments D_t = e sum_erred u_i,
+not look at the exact state: with computed states S^_t and exact increments D_t = e sum_erred u_i (in Hedge
+e sum_i l_i u_i),
 
     |S^_t - S_t| <= |S^_{t-1} - S_{t-1}| + |S^_t - S^_{t-1} - D_t|,
 
@@ -11,8 +12,7 @@ so the residuals of the rounds, taken exactly and summed, bound the error.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +22,7 @@ from constructions.exact import Balls
 from constructions.logarithms import Logarithms
 from constructions.online_learning import weighted_majority
 from constructions.online_learning.experts import Basis, ExpertTask, cayley_basis, one_hot_basis
+from constructions.online_learning.hedge import LossTask
 from constructions.online_learning.regret import bounds, record
 from constructions.online_learning.rounds import OnlineConstruction
 from numerics import expert_tasks
@@ -32,13 +33,16 @@ from numerics.torch_arithmetic import TorchArithmetic, parse_device
 
 REFERENCE = Balls(512)
 LEAK = Fraction(1, 5)
+ROTATED: Basis = cayley_basis([[1, 2, -1, 1], [3, 1, 2], [-2, 1], [1]])[:4]
+"""Four orthonormal vectors in Q^5."""
 REACHED = 0.95
 """The balanced split must reach this share of the potential bound."""
 
 Row = dict[str, Any]
+AdviceTask = ExpertTask | LossTask
 
 
-def measure_state(built: OnlineConstruction, task: ExpertTask, arithmetic: Any, seed: int) -> Measurement:
+def measure_state(built: OnlineConstruction, task: AdviceTask, arithmetic: Any, seed: int) -> Measurement:
     """S after every round, shape (d, T), and how many decisions differ from the exact ones."""
     answer, seconds = timed(arithmetic, lambda: built.outputs(task, arithmetic))
     with REFERENCE.working():
@@ -65,29 +69,25 @@ def _is_unit(built: OnlineConstruction) -> bool:
     return built.sizes["n"] == built.sizes["d"]
 
 
-def _bound(built: OnlineConstruction, task: ExpertTask, found: Any, error: ErrorFigures) -> tuple[float, str]:
+def _bound(built: OnlineConstruction, task: AdviceTask, found: Any, error: ErrorFigures) -> tuple[float, str]:
     if error.radius is not None:
         return error.radius, "radius of the balls"
     (d, rounds), entries = exact_entries(found)
     if None in entries:
         return math.inf, "values that are not finite"
     computed = fmpq_mat(d, rounds, entries)
-    first = replace(task, predictions=task.predictions[:1], labels=task.labels[:1])
-    total = _largest(_column(computed, 0) - REFERENCE.rows(built.reference(first, REFERENCE), 0, d))
+    total = _largest(_column(computed, 0) - REFERENCE.rows(built.reference(task.only(0), REFERENCE), 0, d))
     increments = state_increments(built, task)
     for t in range(1, rounds):
         total += _largest(_column(computed, t) - _column(computed, t - 1) - increments[t])
     return round_up(total), "sum of the exact residuals of the rounds"
 
 
-def state_increments(built: OnlineConstruction, task: ExpertTask) -> list[arb_mat]:
-    """D_t = log(1 - eps) times the sum of the vectors of the experts that erred, in balls."""
-    once = [
-        replace(task, predictions=(said,), labels=(label,))
-        for said, label in zip(task.predictions, task.labels, strict=True)
-    ]
-    start = REFERENCE.rows(built.encode(task, REFERENCE).blocks["context", "S"], 0, built.sizes["d"])
-    return [REFERENCE.rows(built.reference(one, REFERENCE), 0, built.sizes["d"]) - start for one in once]
+def state_increments(built: OnlineConstruction, task: AdviceTask) -> list[arb_mat]:
+    """D_t in balls: what a round from the initial weights adds."""
+    d = built.sizes["d"]
+    start = REFERENCE.rows(built.encode(task, REFERENCE).blocks["context", "S"], 0, d)
+    return [REFERENCE.rows(built.reference(task.only(t), REFERENCE), 0, d) - start for t in range(task.rounds)]
 
 
 def _column(matrix: fmpq_mat, t: int) -> arb_mat:
@@ -98,7 +98,7 @@ def _largest(column: arb_mat) -> Fraction:
     return max(Fraction(ball_up(abs(x))) for x in column.entries())
 
 
-def _decisions(built: OnlineConstruction, task: ExpertTask, answer: Any, arithmetic: Any) -> list[str]:
+def _decisions(built: OnlineConstruction, task: AdviceTask, answer: Any, arithmetic: Any) -> list[str]:
     exact = Logarithms()
     right = weighted_majority.decisions(built, built.reference(task, exact), exact)
     if isinstance(arithmetic, Balls):
@@ -127,17 +127,36 @@ def measure(
     Raises:
         BadInput: an unknown dtype or device.
     """
-    rounds = 40 if quick else 200
-    task = expert_tasks.sampled_experts(4, rounds, "1/10", 3, seed, weighted=True)
-    rotated: Basis = cayley_basis([[1, 2, -1, 1], [3, 1, 2], [-2, 1], [1]])[:4]
-    out = []
-    for variant in weighted_majority.VARIANTS:
-        for basis in (one_hot_basis(4), rotated):
-            built = weighted_majority.construction(variant, 4, 3, task.eps, leak=LEAK, basis=basis)
-            out += [measure_state(built, task, TorchArithmetic(dtype, device), seed) for dtype in dtypes]
-    built = weighted_majority.construction("one_block", 4, 3, task.eps, leak=LEAK, basis=rotated)
-    return out + [
-        measure_state(built, task, exact, seed) for exact in (MpmathArithmetic(113), Balls(256), Logarithms())
+    task = expert_tasks.sampled_experts(4, 40 if quick else 200, "1/10", 3, seed, weighted=True)
+
+    def build(variant: str, basis: Basis) -> OnlineConstruction:
+        return weighted_majority.construction(variant, 4, 3, task.eps, leak=LEAK, basis=basis)
+
+    return measure_variants(list(weighted_majority.VARIANTS), build, task, seed, device, dtypes)
+
+
+def measure_variants(
+    variants: Sequence[str],
+    build: Callable[[str, Basis], OnlineConstruction],
+    task: AdviceTask,
+    seed: int,
+    device: Any,
+    dtypes: Sequence[str],
+) -> list[Measurement]:
+    """Realisations with four experts, with unit vectors and rotated; the first, rotated, in mpmath, balls and exactly.
+
+    Raises:
+        BadInput: an unknown dtype or device.
+    """
+    runs = [
+        measure_state(build(variant, basis), task, TorchArithmetic(dtype, device), seed)
+        for variant in variants
+        for basis in (one_hot_basis(4), ROTATED)
+        for dtype in dtypes
+    ]
+    first = build(variants[0], ROTATED)
+    return runs + [
+        measure_state(first, task, exact, seed) for exact in (MpmathArithmetic(113), Balls(256), Logarithms())
     ]
 
 

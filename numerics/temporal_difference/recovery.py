@@ -13,23 +13,20 @@ stopped and resumed anywhere and ends in the same weights.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from numerics.checkpoints import Announce, checkpoint_path, read_checkpoint, write_checkpoint
 from numerics.temporal_difference.learnability import Moments, gradient, target_of
 from numerics.torch_arithmetic import parse_device
 
-Announce = Callable[[str, int, int], None]
-"""(what runs, steps done, steps in all)."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""Adam's state beside its step."""
 
 
 @dataclass(frozen=True)
@@ -216,13 +213,13 @@ def train(
 
     where = parse_device(device)
     A, r, values = (torch.from_numpy(x).to(where) for x in (sampled.A, sampled.r, sampled.values))
-    path = None if folder is None else folder / f"{_digest(setting, training)}.npz"
-    step, arrays = _resume(path)
+    path = checkpoint_path(folder, f"{training.loss.replace(' ', '-')}-{training.steps}", setting, training)
+    step, arrays = read_checkpoint(path)
     weights = start_weights(setting) if arrays is None else arrays["weights"]
     parameter = torch.nn.Parameter(torch.from_numpy(weights).to(where))
     optimiser = torch.optim.Adam([parameter], lr=training.rate)
     if arrays is not None:
-        moments = {name: torch.from_numpy(arrays[name]).to(where) for name in ("exp_avg", "exp_avg_sq")}
+        moments = {name: torch.from_numpy(arrays[name]).to(where) for name in MOMENTS}
         optimiser.state[parameter] = {"step": torch.tensor(float(step)), **moments}
     name = f"{training.loss} loss, {training.steps} steps"
     while step < training.steps:
@@ -241,39 +238,9 @@ def train(
         if step % 50 == 0 or step == training.steps:
             announce(name, step, training.steps)
         if path is not None and (step % every == 0 or step == training.steps):
-            _save(path, setting, training, step, parameter, optimiser.state[parameter])
+            kept = {"weights": parameter.detach(), **{x: optimiser.state[parameter][x] for x in MOMENTS}}
+            write_checkpoint(path, step, {name: x.cpu().numpy() for name, x in kept.items()}, setting, training)
     return parameter.detach().cpu().numpy()
-
-
-def _digest(setting: Setting, training: Training) -> str:
-    """A file name for these settings, and for no others."""
-    text = json.dumps([asdict(setting), asdict(training)], sort_keys=True)
-    return f"{training.loss.replace(' ', '-')}-{training.steps}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _resume(path: Path | None) -> tuple[int, dict[str, NDArray] | None]:
-    """The step and arrays of a checkpoint; none where there is none, or none that can be read."""
-    if path is None or not path.is_file():
-        return 0, None
-    try:
-        with np.load(path) as file:
-            arrays = dict(file)
-        return int(arrays["step"]), arrays
-    except (OSError, ValueError, KeyError, EOFError):
-        return 0, None
-
-
-def _save(path: Path, setting: Setting, training: Training, step: int, parameter: Any, state: Any) -> None:
-    """Write a checkpoint next to its place, and move it there: an interruption leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp.npz")
-    arrays = {name: state[name].cpu().numpy() for name in ("exp_avg", "exp_avg_sq")}
-    settings = json.dumps([asdict(setting), asdict(training)], sort_keys=True)
-    try:
-        np.savez(temporary, weights=parameter.detach().cpu().numpy(), step=step, settings=settings, **arrays)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def output_errors(weights: NDArray[np.float64], sampled: Sampled) -> tuple[list[float], list[float]]:

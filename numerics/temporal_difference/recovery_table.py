@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from numerics.checkpoints import Announce
 from numerics.temporal_difference.exactness import agrees
 from numerics.temporal_difference.learnability import closed_moments
 from numerics.temporal_difference.recovery import (
-    Announce,
     Sampled,
     Setting,
     Training,

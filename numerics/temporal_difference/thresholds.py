@@ -100,7 +100,7 @@ def reproduce_thresholds(quick: bool = True, seed: int = 0, device: str = "cpu")
 
 
 def reproduce_error_law(quick: bool = True, seed: int = 0, device: str = "cpu") -> list[dict[str, Any]]:
-    """The half ring, and the ring of all sign patterns, m = 1 (quick) or 1, 2, 4."""
+    """The half ring, and the ring of all sign patterns, m = 1 (quick) or 1, 2, 3, 4."""
     name, ring = "error-law", half_ring_errors()
     setting = f"half ring, n = L = 1000, g=99/100, m = {RING_SIZES[0]} .. {RING_SIZES[-1]}"
     hold, law = spread(ring, "sample_and_hold", lambda x: x.psi), spread(ring, "sample_and_hold", lambda x: x.law)
@@ -147,7 +147,7 @@ def reproduce_error_law(quick: bool = True, seed: int = 0, device: str = "cpu") 
             "" if inside else "; it depends on the range of m"
         )
         rows.append({**row, "agrees": inside, "reason": reason})
-    for m in (1,) if quick else (1, 2, 4):
+    for m in (1,) if quick else (1, 2, 3, 4):
         n, bound, value = ring_lower_bound("99/100", m, 1000)
         where = f"ring of all sign patterns, n = {n}, g=99/100, L=1000, linear programs checked in Q"
         rows.append(_stated(name, f"lower bound / e*, m = {m}", where, float(bound / value), bound == value, seed))

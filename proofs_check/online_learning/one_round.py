@@ -1,4 +1,4 @@
-"""One round of weighted majority from an arbitrary state: symbols w_i > 0, q = 1 - eps, leak d, and bits p_i, y.
+"""One round of weighted majority or Hedge from any state: symbols w_i > 0, q = 1 - eps, leak d, and bits p_i, y.
 
 The context token holds L_i = log w_i in an orthonormal basis; expert i says label 0 where p_i = 1, else label 1. What
 has to come out, as an identity in Q(w, q, d, p, y) with formal logarithms:
@@ -6,6 +6,9 @@ has to come out, as an identity in Q(w, q, d, p, y) with formal logarithms:
     state     S' = sum_i (log w_i + m_i log q) u_i,  m_i = p_i + y - 2 p_i y = [p_i != y]
     output    O_k = W_k / (W + J d)
     clean     every other field of the label token is zero.
+
+With losses the label token tells l_1, l_2 > 0 in place of y, and m_i = p_i l_1 + (1 - p_i) l_2: an expert suffers the
+loss of what it says. Hedge is p = (1, 0).
 
 Where symbols cannot decide a step (a mutant may read the sign of w_1 - w_2) the round is run at points, in Q and in
 balls: a difference there refutes.
@@ -51,18 +54,24 @@ from ..mutants import Mutant
 Q, LEAK = sp.symbols("q d")
 POINTS = ((Fraction(2, 3), Fraction(1, 5)), (Fraction(4, 5), Fraction(7, 2)))
 """(q, d) at which a round is run in numbers."""
+LOSSES = ((sp.Rational(1, 3), sp.Rational(3, 4)), (sp.Integer(0), sp.Integer(1)))
+"""Losses (l_1, l_2) at the points."""
 SAMPLED = 2
 """Choices of the bits at each point that are tried before the symbols."""
 
 
 @dataclass(frozen=True)
 class RoundCase:
-    """A realisation with n experts and two labels; `matrices` are its weights if they are to be run as they stand."""
+    """A realisation with n experts and two labels; `matrices` are its weights if they are to be run as they stand.
+
+    With `losses` the label token tells the loss of each label, and the penalty is e I.
+    """
 
     variant: str
     basis: Basis
     program: Program | None = None
     matrices: Matrices | None = None
+    losses: bool = False
 
     @property
     def n(self) -> int:
@@ -76,7 +85,7 @@ class RoundCase:
 
     def weights(self, factor: Any = Q, leak: Any = LEAK) -> Weights:
         """The public constants; q and the leak may be numbers."""
-        return Weights(self.n, len(self.basis[0]), 2, factor, leak, self.basis)
+        return Weights(self.n, len(self.basis[0]), 2, factor, leak, self.basis, losses=self.losses)
 
 
 def program_of(case: RoundCase) -> Program:
@@ -110,17 +119,22 @@ def _substituted(part: Any, values: dict[sp.Symbol, Any]) -> Any:
 
 
 def round_answers(
-    case: RoundCase, w: Sequence[Any], bits: Sequence[Any], values: dict[sp.Symbol, Any], arithmetic: Any
+    case: RoundCase, w: Sequence[Any], told: Sequence[Any], values: dict[sp.Symbol, Any], arithmetic: Any
 ) -> tuple[Array, Array]:
-    """The answer of the round, and what it has to be; bits are p_1, .., p_n, y."""
+    """The answer of the round, and what it has to be; told are p_1, .., p_n and y, or l_1, l_2."""
     weights = case.weights(values.get(Q, Q), values.get(LEAK, LEAK))
-    *p, y = bits
-    P, label = [list(p), [1 - x for x in p]], [y, 1 - y]
+    p, label = told[: case.n], told[case.n :]
+    if case.losses:
+        powers = [x * label[0] + (1 - x) * label[1] for x in p]
+    else:
+        (y,) = label
+        label, powers = [y, 1 - y], [x + y - 2 * x * y for x in p]
+    P = [list(p), [1 - x for x in p]]
     logs = arithmetic.log(arithmetic.matrix([[x] for x in w]))
     context = initial_context(case.variant, weights, logs, arithmetic)
     tokens = run_case(case, round_tokens(case.variant, weights, P, label, context, arithmetic), values, arithmetic)
     found = read_round(case.variant, weights)([("", tokens)], arithmetic)
-    wrong = arithmetic.matrix([[sp.expand(x + y - 2 * x * y)] for x in p])
+    wrong = arithmetic.matrix([[sp.expand(x)] for x in powers])
     penalty = arithmetic.matmul(wrong, arithmetic.matrix([[sp.log(weights.factor)]]))
     S = arithmetic.matmul(arithmetic.matrix(weights.columns), arithmetic.add(logs, penalty))
     O = expected_output(case.variant, weights, P, arithmetic.exp(logs), arithmetic)
@@ -132,14 +146,15 @@ def round_answers(
 def check_round(case: RoundCase) -> Finding:
     """Decide the lemma for one realisation, as an identity in symbols; else look for a point that refutes it."""
     names = [f"w{i + 1}" for i in range(case.n)]
-    bits = [sp.Symbol(f"p{i + 1}") for i in range(case.n)] + [sp.Symbol("y")]
-    field = FractionField([*names, "q", "d"], [str(x) for x in bits])
+    bits = [f"p{i + 1}" for i in range(case.n)]
+    told = ["l1", "l2"] if case.losses else ["y"]
+    field = FractionField([*names, "q", "d", *(told if case.losses else ())], bits if case.losses else [*bits, *told])
     arithmetic = Logarithms(field)
     early = refuted_at_points(case, SAMPLED)
     if early is not None:
         return early
     try:
-        found, expected = round_answers(case, [sp.Symbol(x) for x in names], bits, {}, arithmetic)
+        found, expected = round_answers(case, [sp.Symbol(x) for x in names], sp.symbols([*bits, *told]), {}, arithmetic)
     except Unsupported as error:
         return refuted_at_points(case, 2 ** (case.n + 1)) or Finding(
             Verdict.UNDECIDED, {"case": case.name, "missing": str(error)}
@@ -156,26 +171,29 @@ def refuted_at_points(case: RoundCase, choices: int) -> Finding | None:
     for q, d in POINTS:
         values = {Q: sp.Rational(q.numerator, q.denominator), LEAK: sp.Rational(d.numerator, d.denominator)}
         for code in sorted(range(2 ** (case.n + 1)), key=lambda code: code * 5 % 7)[:choices]:
-            bits = [sp.Integer(code >> i & 1) for i in range(case.n + 1)]
-            row = differs_at(case, w, bits, values)
+            told = [sp.Integer(code >> i & 1) for i in range(case.n + 1)]
+            if case.losses:
+                told[case.n :] = LOSSES[int(told[case.n])]
+            row = differs_at(case, w, told, values)
             if row is not None:
-                point = {"w": list(map(str, w)), "q": str(q), "d": str(d), "bits (p.., y)": list(map(str, bits))}
+                said = "p.., l1, l2" if case.losses else "bits (p.., y)"
+                point = {"w": list(map(str, w)), "q": str(q), "d": str(d), said: list(map(str, told))}
                 return Finding(Verdict.REFUTED, {"case": case.name, **_difference(case, *row), "point": point})
     return None
 
 
 def differs_at(
-    case: RoundCase, w: Sequence[Any], bits: Sequence[Any], values: dict[sp.Symbol, Any]
+    case: RoundCase, w: Sequence[Any], told: Sequence[Any], values: dict[sp.Symbol, Any]
 ) -> tuple[int, Any, Any] | None:
     """(row, found, expected) of the first row that differs at a point; None where none is known to differ."""
     try:
-        pairs = zip(*(x.ravel() for x in round_answers(case, w, bits, values, Logarithms())), strict=True)
+        pairs = zip(*(x.ravel() for x in round_answers(case, w, told, values, Logarithms())), strict=True)
         return next(((row, x, e) for row, (x, e) in enumerate(pairs) if x != e), None)
     except Unsupported:
         pass
     with Balls(256).working() as balls:
         try:
-            pairs = zip(*(x.entries() for x in round_answers(case, w, bits, values, balls)), strict=True)
+            pairs = zip(*(x.entries() for x in round_answers(case, w, told, values, balls)), strict=True)
         except Unsupported:
             return None
         return next(((row, x, e) for row, (x, e) in enumerate(pairs) if not x.overlaps(e)), None)

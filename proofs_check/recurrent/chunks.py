@@ -17,7 +17,7 @@ import sympy as sp
 
 from constructions.recurrent.delta_rule import Chunk, Token, affine_map, append, final_state, merge, outputs, single
 
-from ..block_words import BlockWords, Grid, free_point, grid, prove_blocks, word_changes
+from ..block_words import BlockWords, Grid, factored, free_point, grid, prove_blocks, word_changes
 from ..claim import Finding
 from ..generic_layer import Point
 from ..mutants import Mutant
@@ -161,7 +161,8 @@ def prove_monoid(subject: Brackets) -> Finding:
     a, b = generic_chunk("1"), generic_chunk("2")
     (M1, B1), (M2, B2), (M, B) = (affine_map(x, WORDS) for x in (a, b, merge(a, b, WORDS)))
     identities.update({"M = M_1 M_2": (M, M1 @ M2), "B = B_1 M_2 + B_2": (B, B1 @ M2 + B2)})
-    return prove_blocks(identities, [], free_point(SIZES, identities))
+    finding = prove_blocks(identities, [], free_point(SIZES, identities))
+    return factored(finding, {"M = M_1 M_2": [[M1, M2]], "B = B_1 M_2 + B_2": [[B1, M2], [B2]]})
 
 
 def bracket_mutants(subject: Brackets) -> Iterator[Mutant]:

@@ -175,7 +175,7 @@ def prove_hold(program: Program, place: tuple[int, int] = (1, 2)) -> Finding:
     layer = clocked_loop(program, place, ("r",), L, "hold")
     if isinstance(layer, Finding):
         return layer
-    X, E, e = letter("X", N, M), letter("E", N, Q), letter("e", M, 1)
+    X, E, e = letter("X", N, M), letter("E", N, Q), letter("e", M, 1, indicator=True)
     w, d, u, one = letter("w", N, 1), letter("d", N, 1), letter("u", 1, M), ones_row(M)
     counts = {"slot": M, "query": Q}
 

@@ -11,7 +11,7 @@ from proofs_check.instances import Instance
 from proofs_check.recurrent import delta_rule as delta_rule_proofs
 from proofs_check.recurrent import rescan as rescan_proofs
 
-from .row import Options, Row, Shown, measured_by
+from ..row import Options, Row, Shown, measured_by
 
 
 def delta_rule_instances(options: Options) -> list[Instance]:

@@ -17,7 +17,7 @@ from proofs_check.temporal_difference import full_context as full_context_proofs
 from proofs_check.temporal_difference import krylov as krylov_proofs
 from proofs_check.temporal_difference import statistics as statistics_proofs
 
-from .row import Options, Row, Shown, measured_by
+from ..row import Options, Row, Shown, measured_by
 
 Build = Callable[..., Construction]
 

@@ -15,7 +15,7 @@ from proofs_check.temporal_difference import midpoint_hold as midpoint_proofs
 from proofs_check.temporal_difference import minimax as minimax_proofs
 from proofs_check.temporal_difference import sample_and_hold as hold_proofs
 
-from .row import Options, Row, Shown, measured_by
+from ..row import Options, Row, Shown, measured_by
 from .temporal_difference import large_tasks, small_tasks
 
 

@@ -23,7 +23,7 @@ from proofs_check.claim import Claim
 from proofs_check.instances import Instance
 from proofs_check.temporal_difference import policy_class as policy_class_proofs
 
-from .row import Options, Row, Shown, measured_by
+from ..row import Options, Row, Shown, measured_by
 
 
 def small_classes(seed: int) -> list[tuple[PolicyClass, int]]:

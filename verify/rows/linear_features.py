@@ -12,7 +12,7 @@ from proofs_check.claim import Claim
 from proofs_check.instances import Instance
 from proofs_check.temporal_difference import linear_features as proofs
 
-from .row import Options, Row, Shown, measured_by
+from ..row import Options, Row, Shown, measured_by
 
 
 def small_logs(seed: int) -> list[tuple[FeatureLog, int]]:

@@ -19,7 +19,7 @@ from proofs_check.temporal_difference import memory as memory_proofs
 from proofs_check.temporal_difference import memory_optimal as memory_optimal_proofs
 from proofs_check.temporal_difference.krylov import krylov_rank
 
-from .row import Options, Row, Shown, measured_by
+from ..row import Options, Row, Shown, measured_by
 from .temporal_difference import large_tasks, small_tasks
 
 Chosen = Sequence[tuple[Task, int]]

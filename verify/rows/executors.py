@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from constructions.task import Task
-from constructions.temporal_difference import doubling, identifiability, joint_training, learnability
+from constructions.temporal_difference import doubling, identifiability, joint_training, learnability, softmax_executor
 from numerics import tasks
 from proofs_check.claim import Claim
 from proofs_check.instances import Instance
@@ -19,8 +19,9 @@ from proofs_check.temporal_difference import free_weights
 from proofs_check.temporal_difference import identifiability as identifiability_proofs
 from proofs_check.temporal_difference import joint_training as joint_proofs
 from proofs_check.temporal_difference import learnability as learnability_proofs
+from proofs_check.temporal_difference import softmax_executor as softmax_proofs
 
-from .row import Options, Row, Shown, measured_by
+from ..row import Options, Row, Shown, measured_by
 from .temporal_difference import small_tasks
 
 
@@ -37,6 +38,26 @@ def _doubling_claims(options: Options) -> list[Claim]:
         ],
         lambda: [Instance(doubling.construction(t.n, L), t) for t, L in [*small_tasks(seed)[1:7], (mixed, 20)]],
         lambda: [Instance(doubling.from_context(t.n, doubling_proofs.LONGEST), t) for t in (slow, cycle)],
+    )
+
+
+def _softmax_claims(options: Options) -> list[Claim]:
+    seed = options.seed
+
+    def compiled(chosen: Sequence[tuple[Task, int]]) -> list[Instance]:
+        return [
+            Instance(softmax_executor.from_context(task.n, L, task.discount, kind), task)
+            for task, L in chosen
+            for kind in softmax_executor.CONTEXTS
+        ]
+
+    few = small_tasks(seed)
+    deep = (tasks.dirichlet_chain(n=3, transitions=12, seed=seed), 24)
+    cycle, chain = tasks.block_cycle(seed=seed), tasks.reversible_chain(seed=seed)
+    return softmax_proofs.claims(
+        lambda: compiled([*few, deep]),
+        lambda: [*compiled([few[1], few[5]]), *compiled([(cycle, 30)])],
+        lambda: compiled([(cycle, 30), (chain, 30)]),
     )
 
 
@@ -138,6 +159,24 @@ ROWS = [
         show=lambda n, depth: Shown(doubling.from_context(n, depth), {"source": min(n, depth), "query": n}),
         claims=_doubling_claims,
         measure=measured_by("temporal_difference.doubling"),
+    ),
+    Row(
+        theorem=softmax_executor.THEOREM,
+        title="The same context executed by one layer with two softmax heads",
+        source=softmax_executor.SOURCE,
+        docs=(
+            "Softmax weights are positive and sum to one, so signs go into the values: one head holds the positive part"
+            " of G = [-B; H - I], the other the negative one, both plus a public delta, as logarithms; a null source of"
+            " value 0 takes what is left of a public K. The difference of the heads is G s: proved for all n and k on"
+            " the built layer with exp(log x) = x, as rational functions at sizes, in Q on instances, in balls at"
+            " n = 24. K is public for contexts balanced by powers of two and for companion contexts. Compiled, outside"
+            " the program, are 2 (n + k)(k + 1) logarithms and k values; a fresh query needs its code only."
+        ),
+        show=lambda n, depth: Shown(
+            softmax_executor.from_context(n, depth, "9/10"), {"source": min(n, depth), "null": 1, "query": n}
+        ),
+        claims=_softmax_claims,
+        measure=measured_by("temporal_difference.softmax_executor"),
     ),
     Row(
         theorem=identifiability.THEOREM,

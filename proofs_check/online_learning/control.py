@@ -1,0 +1,195 @@
+"""The relatives of Q-learning: SARSA, Expected SARSA, double Q-learning, linear features.
+
+Each is its token table, for all sizes, with another word for what s' is worth, and whole runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+from flint import arb, fmpq
+
+from constructions.exact import Balls
+from constructions.online_learning import double_q, expected_sarsa, linear_q, sarsa
+from constructions.online_learning.action_values import Rates, rates_for
+from constructions.online_learning.q_learning import DOMAIN, program
+from constructions.online_learning.transitions import ControlTask, Transition
+
+from ..claim import Assurance, Claim, Finding, Verdict
+from ..instances import NAMED, Instance, InstanceSource, prove_instances
+from ..mutants import Mutant, program_mutants
+from ..words import Words, letter
+from .q_table import (
+    EPS,
+    A,
+    QTableCase,
+    QWords,
+    decisive,
+    largest,
+    ones,
+    prove_table,
+    run_mutants,
+    soft_mean,
+    symbolic_rates,
+)
+
+BITS = 256
+CLOSE = fmpq(1, 2**128)
+"""Balls that hold a difference are narrower than this."""
+
+
+SMALL = ControlTask(
+    tuple(
+        Transition(s, a, Fraction(r, 4), successor, then)
+        for s, a, r, successor, then in ((0, 1, 3, 1, 0), (1, 0, -2, 0, 1), (0, 0, 1, -1, 0), (1, 1, 4, 1, 1))
+    ),
+    2,
+    2,
+    Fraction(1, 8),
+    Fraction(7, 8),
+    Fraction(1),
+    ((Fraction(3), Fraction(-5, 2)), (Fraction(-1, 3), Fraction(2))),
+    "four transitions from a table without ties",
+)
+"""What a changed program is run on before words are compared."""
+
+
+def _small() -> Rates:
+    return rates_for(2, 2, SMALL.alpha, SMALL.discount, SMALL.bound)
+
+
+def _name(words: QWords) -> Words:
+    return letter("a+", words.actions, 1)
+
+
+def sarsa_cases() -> list[QTableCase]:
+    """N holds the name of the next action: s' is worth (W'f+)'a+."""
+    built = sarsa.program(symbolic_rates())
+
+    def following(words: QWords) -> dict[str, Words]:
+        return {"then": words.V @ _name(words)}
+
+    def run() -> Instance:
+        return Instance(sarsa.construction(_small(), SMALL.bound), SMALL)
+
+    def worth(values: Words, words: QWords) -> Words:
+        return values.T @ _name(words)
+
+    return [QTableCase("four_layer", built, A, worth, following, (run, prove_instances))]
+
+
+def expected_sarsa_cases() -> list[QTableCase]:
+    """(1 - eps) of the largest value and eps of the mean; or the mean under softmax."""
+
+    def mixed(values: Words, words: QWords) -> Words:
+        mean = words.times(ones(A).T @ values, EPS / A)
+        return words.times(largest(values, words), 1 - EPS) + mean
+
+    greedy = expected_sarsa.program("eps_greedy", symbolic_rates(), EPS)
+    boltzmann = expected_sarsa.program("boltzmann", symbolic_rates())
+
+    def run(policy: str) -> Instance:
+        return Instance(expected_sarsa.construction(policy, _small(), SMALL.bound, "1/10"), SMALL)
+
+    return [
+        QTableCase("eps_greedy", greedy, A, mixed, instance=(lambda: run("eps_greedy"), prove_instances)),
+        QTableCase("boltzmann", boltzmann, A, soft_mean, instance=(lambda: run("boltzmann"), prove_overlap)),
+    ]
+
+
+def linear_q_cases() -> list[QTableCase]:
+    """The layers of online.q-learning, on any features."""
+    rates = symbolic_rates()
+    generic = [QTableCase(variant, program(variant, rates)) for variant in ("four_layer", "three_layer")]
+    return [*generic, QTableCase("relu_tree", program("relu_tree", symbolic_rates(3)), 3)]
+
+
+def decisive_mutants(cases: Sequence[QTableCase]) -> Iterator[Mutant]:
+    """Every single change of the layers."""
+    for case in cases:
+        for mutant in program_mutants(case.program, decisive):
+            yield Mutant(mutant.kind, f"{case.name}: {mutant.text}", [replace(case, program=mutant.subject)])
+
+
+def prove_overlap(instances: Sequence[Instance]) -> Finding:
+    """In balls program and reference differ by less than 2^-128 everywhere; a ball that excludes 0 refutes."""
+    lines = []
+    for instance in instances:
+        built, task = instance.construction, instance.task
+        where = {"task": task.name, "program": built.program.name}
+        with Balls(BITS).working() as balls:
+            found, wanted = built.outputs(task, balls), built.reference(task, balls)
+            for place, (x, e) in enumerate(zip(found.entries(), wanted.entries(), strict=True)):
+                gap = x - e
+                if not abs(gap) < arb(CLOSE):
+                    block, row = built.block_of(place // found.ncols())
+                    evidence = {**where, "block": block, "row": row, "found": str(x), "expected": str(e)}
+                    apart = not gap.contains(0)
+                    missing = {} if apart else {"missing": "balls too wide"}
+                    return Finding(Verdict.REFUTED if apart else Verdict.UNDECIDED, evidence | missing)
+        lines.append(where)
+    return Finding(Verdict.PROVED, {"runs": lines, "differences": "less than 2^-128"})
+
+
+def _table(theorem: str, assumptions: tuple[str, ...], worth: str, build: object) -> Claim:
+    return Claim(
+        theorem,
+        "token-table",
+        f"a round: W + alpha f (r + g m - f'W a) a', logits V W'f, else zero; m = {worth}",
+        "all |S|, |A|, widths, vectors f, f+ and weights W",
+        Assurance.INDUCTIVE,
+        assumptions,
+        build,  # type: ignore[arg-type]
+        prove_table,
+        mutants=decisive_mutants,
+    )
+
+
+def _runs(theorem: str, assumptions: tuple[str, ...], build: InstanceSource, what: str) -> Claim:
+    statement = f"tables, logits and clean fields equal {what} in every round, exactly"
+    given = (statement, NAMED, Assurance.EXACT, assumptions, build, prove_instances)
+    return Claim(theorem, "runs", *given, mutants=run_mutants)
+
+
+def sarsa_claims(runs: InstanceSource) -> list[Claim]:
+    """The claims of online.sarsa."""
+    claim = partial(_table, sarsa.THEOREM, sarsa.ASSUMPTIONS)
+    return [claim("(W'f+)'a+", sarsa_cases), _runs(sarsa.THEOREM, sarsa.ASSUMPTIONS, runs, "SARSA")]
+
+
+def expected_sarsa_claims(runs: InstanceSource, boltzmann: InstanceSource) -> list[Claim]:
+    """The claims of online.expected-sarsa."""
+    theorem, assumptions = expected_sarsa.THEOREM, (*expected_sarsa.ASSUMPTIONS, DOMAIN)
+    worth = "(1 - eps) max W'f+ + eps/A 1'W'f+, or the mean under softmax(beta W'f+)"
+    return [
+        _table(theorem, assumptions, worth, expected_sarsa_cases),
+        _runs(theorem, assumptions, runs, "Expected SARSA under an eps-greedy policy"),
+        Claim(
+            theorem,
+            "boltzmann",
+            "in balls, tables, logits and clean fields differ from Expected SARSA under softmax by less than 2^-128",
+            NAMED,
+            Assurance.ENCLOSED,
+            expected_sarsa.ASSUMPTIONS,
+            boltzmann,
+            prove_overlap,
+            mutants=run_mutants,
+        ),
+    ]
+
+
+def double_q_claims(runs: InstanceSource) -> list[Claim]:
+    """The claims of online.double-q."""
+    return [_runs(double_q.THEOREM, double_q.ASSUMPTIONS, runs, "double Q-learning with its tie rule")]
+
+
+def linear_q_claims(runs: InstanceSource) -> list[Claim]:
+    """The claims of online.linear-q."""
+    theorem, assumptions = linear_q.THEOREM, (linear_q.CAUSAL, linear_q.FEEDBACK, linear_q.NAMES, linear_q.DOMAIN)
+    return [
+        _table(theorem, assumptions, "max W'f+", linear_q_cases),
+        _runs(theorem, assumptions, runs, "Q-learning with linear features"),
+    ]

@@ -1,0 +1,1 @@
+"""Catalogue rows, a module for each group of theorems."""
