@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from constructions.errors import BadInput
+
+FORMAT = 1
+"""Version of the files."""
 
 Announce = Callable[[str, int, int], None]
 """Told of progress: (what runs, steps done, steps in all)."""
@@ -29,16 +35,24 @@ def checkpoint_path(folder: Path | None, prefix: str, *settings: Any) -> Path | 
     return folder / f"{prefix}-{hashlib.sha256(settings_text(*settings).encode()).hexdigest()[:12]}.npz"
 
 
-def read_checkpoint(path: Path | None) -> tuple[int, dict[str, NDArray] | None]:
-    """The step and arrays of a checkpoint; (0, None) where there is none, or none that can be read."""
+def read_checkpoint(path: Path | None, *settings: Any) -> tuple[int, dict[str, NDArray] | None]:
+    """The step and arrays of a checkpoint; (0, None) where there is none.
+
+    Raises:
+        BadInput: a file that is damaged, of another format, or of other settings than its name says.
+    """
     if path is None or not path.is_file():
         return 0, None
     try:
-        with np.load(path) as file:
+        with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
-        return int(arrays["step"]), arrays
-    except (OSError, ValueError, KeyError, EOFError):
-        return 0, None
+        step, form, kept = int(arrays["step"]), int(arrays["format"]), str(arrays["settings"])
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
+        raise BadInput(f"{path}: expected a checkpoint, found a damaged file; without it the run begins anew") from None
+    if form != FORMAT or kept != settings_text(*settings):
+        found = f"format {form}" if form != FORMAT else "other settings"
+        raise BadInput(f"{path}: expected a checkpoint of format {FORMAT} and of this run's settings, found {found}")
+    return step, arrays
 
 
 def write_checkpoint(path: Path, step: int, arrays: Mapping[str, NDArray], *settings: Any) -> None:
@@ -46,7 +60,8 @@ def write_checkpoint(path: Path, step: int, arrays: Mapping[str, NDArray], *sett
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp.npz")
     try:
-        np.savez(temporary, allow_pickle=False, step=np.array(step), settings=settings_text(*settings), **arrays)
+        kept: dict[str, Any] = {"format": FORMAT, "step": step, "settings": settings_text(*settings), **arrays}
+        np.savez(temporary, **kept)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,4 +1,8 @@
-"""Exact instances: a construction run in Q on given tasks must equal its reference, entry by entry."""
+"""Exact instances: a construction run in Q on given tasks must equal its reference, entry by entry.
+
+Where a run leaves Q (a mutant whose softmax meets unequal scores, say) it is repeated in balls. A ball that excludes
+the exact value refutes; balls that hold every value decide nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flint import fmpq_mat
+from flint import arb, arb_mat, fmpq, fmpq_mat
 
 from constructions.construction import Construction
 from constructions.errors import BadInput, Unsupported
-from constructions.exact import RATIONALS
+from constructions.exact import RATIONALS, Balls
 from constructions.square_roots import SquareRoots
 from constructions.task import AnyTask
 
@@ -29,6 +33,9 @@ class Instance:
 
 InstanceSource = Callable[[], Sequence[Instance]]
 """Instances, drawn when they are needed."""
+
+BITS = 256
+"""The precision of runs in balls."""
 
 NAMED = "the tasks named in the evidence"
 """The scope of a claim about instances."""
@@ -77,7 +84,13 @@ def differ(instance: Instance, run: Run = in_rationals) -> dict[str, Any] | None
     construction, task = instance.construction, instance.task
     right = construction.reference(task, RATIONALS)
     try:
-        left = run(construction, task)
+        try:
+            left = run(construction, task)
+        except Unsupported:
+            outside = None if right is None else apart(construction, task, right)
+            if outside is None:
+                raise
+            return _difference(instance, *outside) | {"arithmetic": f"Arb balls, {BITS} bits"}
     except BadInput as error:
         return {"block": construction.program.name, "failure": f"the program cannot be run: {error}"}
     if left is None or right is None:
@@ -89,13 +102,44 @@ def differ(instance: Instance, run: Run = in_rationals) -> dict[str, Any] | None
     if place is None:
         return None
     row, column = place
-    block, inner = construction.block_of(row)
-    inside = [row < m.nrows() and column < m.ncols() for m in (left, right)]
-    return {
-        "block": block,
-        "row": inner,
-        "column": column,
-        "found": rational(left[row, column]) if inside[0] else "nothing",
-        "expected": rational(right[row, column]) if inside[1] else "nothing",
-        "counterexample": task.describe(),
-    }
+    values = (m[place] if row < m.nrows() and column < m.ncols() else "nothing" for m in (left, right))
+    return _difference(instance, place, *values)
+
+
+def _difference(instance: Instance, place: tuple[int, int], found: Any, expected: Any) -> dict[str, Any]:
+    block, row = instance.construction.block_of(place[0])
+    values = {"found": rational(found), "expected": rational(expected)}
+    return {"block": block, "row": row, "column": place[1], **values, "counterexample": instance.task.describe()}
+
+
+def apart(
+    construction: Construction, task: AnyTask, exact: fmpq_mat | None = None
+) -> tuple[tuple[int, int], arb, arb | fmpq] | None:
+    """(place, found, expected) of the first entry where balls around answer and reference have no number in common.
+
+    None where there is no such entry or balls cannot decide a step. The reference may be given in Q.
+
+    Raises:
+        BadInput: the program cannot be run, or its answer has another shape.
+    """
+    with Balls(BITS).working() as balls:
+        try:
+            found = construction.outputs(task, balls)
+            expected = construction.reference(task, balls) if exact is None else arb_mat(exact)
+        except Unsupported:
+            return None
+        if found is None or expected is None:
+            return None
+        shapes = balls.shape(expected), balls.shape(found)
+        if shapes[0] != shapes[1]:
+            raise BadInput(f"answer: expected shape {shapes[0]}, found {shapes[1]}")
+        place = separated(found, expected)
+        return None if place is None else (place, found[place], (expected if exact is None else exact)[place])
+
+
+def separated(found: arb_mat, expected: arb_mat) -> tuple[int, int] | None:
+    """Row and column of the first entry whose two balls are disjoint, in matrices of one shape."""
+    for index, (x, e) in enumerate(zip(found.entries(), expected.entries(), strict=True)):
+        if not x.overlaps(e):
+            return divmod(index, found.ncols())
+    return None

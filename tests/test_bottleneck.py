@@ -76,8 +76,13 @@ def test_an_interrupted_run_ends_in_the_same_weights(tmp_path, executor):
     assert all_losses == losses
     again, _ = bottleneck.train(training, folder=tmp_path)
     assert same_weights(again, whole)
-    file.write_bytes(b"not a checkpoint")
-    assert same_weights(bottleneck.train(training, folder=tmp_path)[0], whole)
+    damaged = file.read_bytes()[:-40]
+    file.write_bytes(damaged)
+    with pytest.raises(BadInput, match="expected a checkpoint, found a damaged file"):
+        bottleneck.train(training, folder=tmp_path)
+    np.savez(file, format=np.array(2), step=np.array(3), settings=np.array("[]"))
+    with pytest.raises(BadInput, match="found format 2"):
+        bottleneck.train(training, folder=tmp_path)
     assert not same_weights(bottleneck.train(replace(training, seed=4))[0], whole)
 
 

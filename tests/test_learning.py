@@ -228,7 +228,8 @@ def test_an_interrupted_run_ends_in_the_same_weights(tmp_path):
     assert np.array_equal(recovery.train(SMALL, training, sampled, folder=tmp_path, every=5), whole)
     assert np.array_equal(recovery.train(SMALL, training, sampled, folder=tmp_path), whole)
     file.write_bytes(b"not a checkpoint")
-    assert np.array_equal(recovery.train(SMALL, training, sampled, folder=tmp_path), whole)
+    with pytest.raises(BadInput, match="expected a checkpoint, found a damaged file"):
+        recovery.train(SMALL, training, sampled, folder=tmp_path)
     other = recovery.Training("trajectory", 30, batch=9)
     assert not np.array_equal(recovery.train(SMALL, other, sampled, folder=tmp_path), whole)
 

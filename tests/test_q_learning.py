@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
+from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructions.dense import apply_heads, assemble, split
 from constructions.errors import BadInput
 from constructions.exact import RATIONALS, Balls
+from constructions.normalised_attention import Score
 from constructions.online_learning import double_q, expected_sarsa, linear_q, q_learning, sarsa
 from constructions.online_learning.action_values import rates_for
 from constructions.online_learning.experts import cayley_basis, householder_basis, one_hot_basis
@@ -22,8 +25,11 @@ from numerics.control_tasks import doubled, random_control
 from numerics.online_learning.q_learning import built_for, measure_tables, residual_bound, scalar_tables, softmax_gap
 from numerics.torch_arithmetic import TorchArithmetic
 from proofs_check.claim import Verdict
+from proofs_check.instances import Instance, prove_instances
+from proofs_check.mutants import program_mutants
 from proofs_check.mutation import mutants_of, sampled
 from proofs_check.online_learning import chambers as rooms
+from proofs_check.online_learning import control
 from proofs_check.online_learning import q_table as table_room
 from proofs_check.online_learning.chambers import (
     ALPHA,
@@ -151,6 +157,36 @@ def test_double_q_averages_over_ties():
     first = ControlTask((Transition(1, 0, F(0), 0),), 2, 2, F(1), F(1, 2), F(8), tied.table)
     built = double_q.construction(rates_for(2, 4, 1, F(1, 2), 8), 8)
     assert columns(built.outputs(first, RATIONALS), 2)[1][0] == F(1, 2) * F(3 + 5, 2)
+
+
+def test_where_a_run_leaves_q_balls_refute_or_nothing_is_said():
+    """e/(1 + e)/2 is not 1/2; with beta = 10^6 the difference is lost in a ball of 256 bits."""
+    task = ControlTask((Transition(0, 1, F(0), 0),), 1, 2, F(1), F(1, 2), F(4), ((F(0), F(1)),))
+    verdicts = {}
+    for beta in (1, 10**6):
+        built = q_learning.construction("softmax", rates_for(1, 2, 1, F(1, 2), 4, beta=beta), 4)
+        verdicts[beta] = prove_instances([Instance(built, task)])
+    refuted, open_ = verdicts[1], verdicts[10**6]
+    assert refuted.verdict is Verdict.REFUTED
+    assert [refuted.evidence[key] for key in ("block", "row", "column", "expected")] == ["table", 0, 1, "1/2"]
+    assert float(arb(refuted.evidence["found"])) == pytest.approx(math.e / (1 + math.e) / 2)
+    assert open_.verdict is Verdict.UNDECIDED
+    assert "is not rational" in open_.evidence["missing"]
+
+
+def test_double_q_table_is_read_in_the_table_that_is_asked(monkeypatch):
+    """Words alone: the swap, the bias of the table that is asked and the sign of the sink's score are needed."""
+    monkeypatch.setattr(table_room, "refuted_when_small", lambda case: None)
+    (case,) = control.double_q_cases()
+    assert prove_case(case).verdict is Verdict.PROVED
+    look, values, *rest = case.program.layers
+    target, value = values.heads
+    unswapped = replace(values, heads=(replace(target, scores=(Score("pick", "vs"),)), value))
+    endings = ("without +<2B I idC, side>", "with +<1'V'' tB, idU> negated")
+    biases = [mutant.subject for mutant in program_mutants(case.program, lambda kind, text: text.endswith(endings))]
+    assert len(biases) == 2
+    for changed in (case.program.with_layers((look, unswapped, *rest)), *biases):
+        assert prove_case(replace(case, program=changed)).verdict is Verdict.UNDECIDED
 
 
 def test_linear_features_are_the_same_matrices():

@@ -147,7 +147,7 @@ def test_hedge_and_fixed_share_are_measured_soundly(room):
 
 
 def test_a_round_of_fixed_share_does_not_stretch_its_norm():
-    """The norm of a column of F - F(0) over that of the column, on the basis, across it and at random."""
+    """On unit vectors, on the names, and on vectors across both."""
     task = expert_tasks.sampled_experts(3, 1, "1/4", 3, 2)
     construction = fixed_share.construction(3, 3, task.eps, Fraction(1, 10), basis=householder_basis([1, 2, 3, 4], 3))
     context = dict(construction.round.begin(task, RATIONALS))
@@ -159,13 +159,13 @@ def test_a_round_of_fixed_share_does_not_stretch_its_norm():
         tokens = construction.round.enter(task, 0, {**context, "S": x}, RATIONALS)
         after = construction.program.run(tokens, RATIONALS).blocks["label", "S"]
         assert fixed_share_measured.norm(after, U) <= fixed_share_measured.norm(x, U)
-    # Across the basis the norm is Euclidean: (1, 2, 3, -4) is a reflected vector that the names leave out.
+    # Across the names the norm is Euclidean; the fourth vector of the reflection is orthogonal to them.
     left_out = RATIONALS.matrix([[entry] for entry in householder_basis([1, 2, 3, 4])[3]])
     assert float(fixed_share_measured.norm(left_out, U)) == 1
 
 
 def test_residuals_see_one_changed_state():
-    """A state that is off in round 2 alone: the error is the change, and the bound exceeds it."""
+    """A state that is off by one in one round: that round's residual is one, the next one's at most one."""
     task = expert_tasks.sampled_experts(3, 4, "1/4", 2, 0, weighted=True)
     construction = fixed_share.construction(3, 2, task.eps, Fraction(1, 10))
     states = RATIONALS.rows(construction.reference(task, RATIONALS), 0, 3)

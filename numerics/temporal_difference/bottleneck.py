@@ -140,7 +140,7 @@ def train(
     model = new_model(training)
     parameters = dict(model.named_parameters())
     path = checkpoint_path(folder, "bottleneck", training)
-    step, arrays = read_checkpoint(path)
+    step, arrays = read_checkpoint(path, training)
     losses = [] if arrays is None else arrays["losses"].tolist()
     if arrays is not None:
         model.load_state_dict({name: torch.from_numpy(arrays[f"weights.{name}"]) for name in parameters})

@@ -214,7 +214,7 @@ def train(
     where = parse_device(device)
     A, r, values = (torch.from_numpy(x).to(where) for x in (sampled.A, sampled.r, sampled.values))
     path = checkpoint_path(folder, f"{training.loss.replace(' ', '-')}-{training.steps}", setting, training)
-    step, arrays = read_checkpoint(path)
+    step, arrays = read_checkpoint(path, setting, training)
     weights = start_weights(setting) if arrays is None else arrays["weights"]
     parameter = torch.nn.Parameter(torch.from_numpy(weights).to(where))
     optimiser = torch.optim.Adam([parameter], lr=training.rate)

@@ -72,7 +72,7 @@ class ShareWords(RoundWords):
             "-a": self.times(ONE, -SHARE),
             "a/n": self.times(ONE, SHARE / N),
         }
-        return spelt[name]
+        return spelt[name] if name in spelt else super().symbol(name, rows, columns)
 
     def matmul(self, a: Words, b: Words) -> Words:
         return self.normal(a @ b)

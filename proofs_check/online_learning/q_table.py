@@ -28,7 +28,7 @@ from constructions.normalised_attention import Part
 from constructions.online_learning.action_values import Rates
 from constructions.online_learning.experts import one_hot_basis
 from constructions.online_learning.maximum import levels, width_after
-from constructions.online_learning.q_learning import EXACT, KINDS, program, round_tokens
+from constructions.online_learning.q_learning import EXACT, program, round_tokens
 from constructions.online_learning.transitions import ControlTask
 from constructions.program import Program
 from constructions.tokens import Tokens
@@ -59,6 +59,7 @@ class QTableCase:
 
     Attributes:
         actions: |A|, a number where the program depends on it.
+        scores: (W'f+, words) -> the context's scores at N under hardmax; the largest is positive where |Q| < B.
         worth: (W'f+, words) -> what s' is worth, of the algorithms other than Q-learning.
         following: the fields of N besides nxt.
         instance: a small run of it, on which a change is tried first, and how that is decided.
@@ -69,6 +70,7 @@ class QTableCase:
     actions: Any = A
     worth: Callable[[Words, QWords], Words] | None = None
     following: Callable[[QWords], dict[str, Words]] = lambda words: {}
+    scores: Callable[[Words, QWords], Words] = lambda values, words: biased(values, words)
     instance: tuple[Callable[[], Instance], Callable[[Sequence[Instance]], Finding]] | None = None
 
     @property
@@ -90,7 +92,13 @@ def table_cases() -> list[QTableCase]:
 
 
 class QWords(RoundWords):
-    """Words in which the names of the actions are orthonormal and the public matrices are spelt out."""
+    """Words in which the names of the actions are orthonormal and the public matrices are spelt out.
+
+    Attributes:
+        leading: scores of which the largest is positive, by |Q| < B.
+    """
+
+    leading: Words
 
     def __init__(self, actions: Any) -> None:
         self.actions = actions
@@ -111,12 +119,14 @@ class QWords(RoundWords):
             "B 1'V'": self.times(self.any_action, BOUND),
             "V'": self.V.T,
             "U'": self.U.T,
+            "Pi": self.V @ swapped(self.actions) @ self.V.T,
         }
         spelt |= {f"{-2 * GATE} 1'V'": self.times(ones(S) @ self.any_action, -2 * GATE)}
         if name in spelt:
             return spelt[name]
-        if name in ("g I", "beta I"):
-            return self.times(identity(rows), DISCOUNT if name == "g I" else BETA)
+        factors = {"g I": DISCOUNT, "beta I": BETA, "2B I": 2 * BOUND}
+        if name in factors:
+            return self.times(identity(rows), factors[name])
         if name == "ones":
             return ones(rows) @ ones(columns).T
         if name.endswith(" V'"):
@@ -134,13 +144,16 @@ class QWords(RoundWords):
         raise Unsupported(f"{self.name}: the words {scores} under the mask of {part.route}")
 
     def distribution(self, kind: str, parts: Sequence[Part]) -> list[Words]:
-        """All to one source where its scores are positive ones and all others zero; else a letter a part."""
+        """All to one part where its largest score is positive and all others are zero; else a letter a part."""
         scores = [self.normal(part.scores or zero(part.sources, part.targets)) for part in parts]
         live = [i for i, score in enumerate(scores) if score.terms]
-        if kind == "hardmax" and len(live) == 1 and parts[live[0]].sources == 1 and _positive_ones(scores[live[0]]):
-            target = parts[0].targets
-            return [ones(target).T if i == live[0] else zero(p.sources, target) for i, p in enumerate(parts)]
         masks = [_relation(part) for part in parts]
+        if kind == "hardmax" and len(live) == 1 and not masks[live[0]]:
+            (only,) = live
+            if parts[only].sources == 1 and _positive_ones(scores[only]):
+                return _all_to(only, ones(parts[only].targets).T, parts)
+            if scores[only] == self.leading:
+                return _all_to(only, picked(self), parts)
         return [share(kind, scores, i, part.targets, masks) for i, part in enumerate(parts)]
 
     def relu(self, a: Words) -> Words:
@@ -169,6 +182,11 @@ class QWords(RoundWords):
         return word[: len(first)] == first and word[len(word) - len(last) :] == last
 
 
+def swapped(actions: Any) -> Words:
+    """The permutation that swaps two tables of which each has half of the actions."""
+    return letter("sigma", actions, actions, symmetric=True)
+
+
 BITS = ("e", "e+", "a")
 """One-hot letters."""
 
@@ -182,6 +200,11 @@ def share(kind: str, scores: Sequence[Words], place: int, targets: Any, masks: S
     """The weights of one part of a distribution: a letter named after all scores, with their masks."""
     texts = [f"{score}{mask}" for score, mask in zip(scores, masks or [""] * len(scores), strict=True)]
     return letter(f"{kind}({'; '.join(texts)})[{place + 1}]", scores[place].rows, targets)
+
+
+def _all_to(place: int, weights: Words, parts: Sequence[Part]) -> list[Words]:
+    """One part has all the weight."""
+    return [weights if i == place else zero(part.sources, part.targets) for i, part in enumerate(parts)]
 
 
 def _relation(part: Part) -> str:
@@ -222,9 +245,17 @@ def expected(case: QTableCase, words: QWords) -> tuple[Words, Words]:
 
 def largest(values: Words, words: QWords) -> Words:
     """h'W'f+, h the hardmax distribution of N over the context."""
-    own = values + words.times(ones(words.actions), BOUND)
-    scores = [own if kind == "context" else zero(1, 1) for kind in KINDS[: KINDS.index("next") + 1]]
-    return share("hardmax", scores, KINDS.index("context"), 1).T @ values
+    return picked(words).T @ values
+
+
+def picked(words: QWords) -> Words:
+    """The hardmax distribution of N over the context."""
+    return share("hardmax", [words.leading], 0, 1)
+
+
+def biased(values: Words, words: QWords) -> Words:
+    """W'f+ + B 1, all positive."""
+    return values + words.times(ones(words.actions), BOUND)
 
 
 def soft_mean(values: Words, words: QWords) -> Words:
@@ -263,6 +294,8 @@ def prove_case(case: QTableCase) -> Finding:
     if small is not None:
         return small
     words = QWords(case.actions)
+    W, _, following = features(case, words)
+    words.leading = words.normal(case.scores(words.normal(W.T @ following), words))
     rows, logits = expected(case, words)
     targets = {("out", field): zero(width, case.actions) for field, width in case.program.layout.widths.items()}
     targets |= {("out", "row"): rows, ("state", "qs"): logits}
@@ -290,10 +323,12 @@ def refuted_when_small(case: QTableCase) -> Finding | None:
 
 def run_values(instance: Instance) -> dict[Any, Any]:
     """Sizes, step size and discount of a run, by their symbols."""
-    task, sizes = instance.task, instance.construction.sizes
+    task, built = instance.task, instance.construction
     assert isinstance(task, ControlTask)
+    # Over unit vectors a name has as many coordinates as there are names.
+    names = built.program.layout.widths["idC"]
     numbers = {ALPHA: sp.Rational(str(task.alpha)), DISCOUNT: sp.Rational(str(task.discount))}
-    return {S: sizes["n"], A: sizes["A"], D: sizes["d"], E: sizes["A"], EPS: sp.Rational(1, 10), **numbers}
+    return {S: built.sizes["n"], A: names, D: built.sizes["d"], E: names, EPS: sp.Rational(1, 10), **numbers}
 
 
 def decisive(kind: str, text: str) -> bool:

@@ -16,7 +16,6 @@ import sympy as sp
 from constructions.arithmetic import Array
 from constructions.construction import Construction
 from constructions.errors import BadInput, Unsupported
-from constructions.exact import Balls
 from constructions.logarithms import FractionField, Logarithms
 from constructions.online_learning.expert_weights import Weights
 from constructions.online_learning.rounds import hidden
@@ -30,11 +29,9 @@ from constructions.online_learning.weighted_majority import (
 )
 
 from ..claim import Finding, Verdict, rational
-from ..instances import Instance
+from ..instances import Instance, apart
 from ..mutants import Mutant, program_mutants
 from .one_round import RoundCase, firsts, program_of, refuted_at_points
-
-BITS = 256
 
 
 def prove_runs(instances: Sequence[Instance]) -> Finding:
@@ -48,7 +45,7 @@ def prove_runs(instances: Sequence[Instance]) -> Finding:
         except BadInput as error:
             return Finding(Verdict.REFUTED, {**where, "failure": f"the program cannot be run: {error}"})
         except Unsupported as error:
-            place = _outside_balls(built, task)
+            place = apart(built, task)
             if place is None:
                 return Finding(Verdict.UNDECIDED, {**where, "missing": str(error)})
         if place is not None:
@@ -69,19 +66,6 @@ def _first_difference(built: Construction, task: Any) -> tuple[tuple[int, int], 
     for place in sorted(((i, j) for i in range(found.shape[0]) for j in range(found.shape[1])), key=lambda x: x[::-1]):
         if found[place] != expected[place]:
             return place, found[place], expected[place]
-    return None
-
-
-def _outside_balls(built: Construction, task: Any) -> tuple[tuple[int, int], Any, Any] | None:
-    with Balls(BITS).working() as balls:
-        try:
-            found, expected = built.outputs(task, balls), built.reference(task, balls)
-        except Unsupported:
-            return None
-        width = found.ncols()
-        for i, (x, y) in enumerate(zip(found.entries(), expected.entries(), strict=True)):
-            if not x.overlaps(y):
-                return divmod(i, width), x, y
     return None
 
 

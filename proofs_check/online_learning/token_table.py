@@ -97,7 +97,7 @@ class TokenTable(RoundWords):
             return Words(out.rows, out.columns, {word: c for word, c in out.terms.items() if c})
         if all(c > 0 and all(nonnegative(x) for x, _ in word) for word, c in a.terms.items()):
             return a
-        if _average_minus_one(a):
+        if _average_minus_ones(a):
             return zero(*a.shape)
         return letter(f"relu({a})", *a.shape)
 
@@ -112,10 +112,10 @@ def nonnegative(x: Letter) -> bool:
     return x.name in NONNEGATIVE or x.name.startswith(("softmax(", "relu(")) or x.name.startswith("1_")
 
 
-def _average_minus_one(a: Words) -> bool:
-    """Whether it is sum of P a_i or P e_n a_i, a_i different parts of one distribution, minus ones."""
-    minus = [(word, c) for word, c in a.terms.items() if c < 0]
-    if [(word, c) for word, c in minus] != [(next(iter(letter("ones", a.rows, 1).terms)), -1)]:
+def _average_minus_ones(a: Words) -> bool:
+    """Whether it is sum of P a_i or P e_n a_i, a_i different parts of one distribution, minus ones at least once."""
+    (minus,) = letter("ones", a.rows, 1).terms
+    if [word for word, c in a.terms.items() if c < 0] != [minus] or a.terms[minus] > -1:
         return False
     parts: list[str] = []
     for word, c in a.terms.items():

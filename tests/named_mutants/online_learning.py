@@ -8,7 +8,7 @@ REFUTED: dict[str, list[str]] = {
         "two_layer: carry: +(S, tC, tY; S) without context => label",
         "two_layer: predict, learn: hardmax for softmax",
         "replica: copy expert n: layer dropped",
-        "replica: predict, learn: (P to O by +<I, S> +<u_n tC, S> +<-log 2 u_n' I, tC> +<-log 2 tC, tC>) without +<-log 2",
+        "predict, learn: (P to O by +<I, S> +<u_n tC, S> +<-log 2 u_n' I, tC> +<-log 2 tC, tC>) without +<-log 2",
         "softmax_only: predict, pool: (n + 2 S to S, n + 2 A to A by 0) with n + 2 S to S doubled",
         "softmax_only: learn, clear: relu(I(x)U' A) to -I(x)U'' A dropped",
     ],
@@ -160,6 +160,13 @@ REFUTED: dict[str, list[str]] = {
         "gather, look, copy: (row to star by +<beta I row, nxt>) with +<beta I row, nxt> negated",
         "gather, look, copy: (row to row by +<idC, idU>) dropped",
         "write, clear: layer dropped",
+    ],
+    "online.double-q token-table": [
+        "gather, look, copy: softmax for hardmax",
+        "values: (tN to M by +<Pi pick, vs>) with +<Pi pick, vs> negated",
+        "+<2B I idC, side> +<1'V'' tB, idU>) without +<2B I idC, side>",
+        "gather, look, copy: (idC to vs by +<row, nxt>) with idC to vs doubled",
+        "write, clear: softmax for linear",
     ],
     "online.double-q runs": [
         "values: (tN to M by +<Pi pick, vs>) without +<Pi pick, vs>",

@@ -123,9 +123,9 @@ ROWS = [
         source=hedge.SOURCE,
         docs=(
             "Weighted majority with K = n: expert i always says i, so the output is the distribution w / W; the label"
-            " token tells the losses, and the penalty matrix is e I in place of e (J - I). Proved for all sizes by types"
-            " of tokens, from arbitrary weights and losses as an identity of rational functions, and on whole runs,"
-            " which are exact where losses are multiples of 1/D and a loss of one costs a factor r^D."
+            " token tells the losses, and the penalty matrix is e I in place of e (J - I). Proved for all sizes by"
+            " types of tokens, from arbitrary weights and losses as an identity of rational functions, and on whole"
+            " runs, which are exact where losses are multiples of 1/D and a loss of one costs a factor r^D."
         ),
         show=_shown_hedge,
         claims=_hedge_claims,

@@ -195,7 +195,8 @@ ROWS = [
         double_q.SOURCE,
         "Double Q-learning in the latent context, ties averaged",
         "Two tables are one with 2A actions. Hardmax among the actions of the table that is changed picks their names,"
-        " the swapped pick scores the values of the other: the mean over the actions of largest value is the tie rule.",
+        " the swapped pick scores the values of the other: the mean over the actions of largest value is the tie rule."
+        " All sizes by types of tokens.",
         claims=_double_q_claims,
         show_actions=_show_double_q,
     ),
