@@ -144,17 +144,26 @@ class QWords(RoundWords):
         raise Unsupported(f"{self.name}: the words {scores} under the mask of {part.route}")
 
     def distribution(self, kind: str, parts: Sequence[Part]) -> list[Words]:
-        """All to one part where its largest score is positive and all others are zero; else a letter a part."""
+        """A letter a part; under hardmax nothing for scores of zero where some score is sure to be positive."""
         scores = [self.normal(part.scores or zero(part.sources, part.targets)) for part in parts]
         live = [i for i, score in enumerate(scores) if score.terms]
         masks = [_relation(part) for part in parts]
-        if kind == "hardmax" and len(live) == 1 and not masks[live[0]]:
-            (only,) = live
-            if parts[only].sources == 1 and _positive_ones(scores[only]):
-                return _all_to(only, ones(parts[only].targets).T, parts)
-            if scores[only] == self.leading:
-                return _all_to(only, picked(self), parts)
+        if kind == "hardmax" and live and not any(masks[i] for i in live):
+            winning = self._winning([scores[i] for i in live], parts[0].targets)
+            if winning is not None:
+                weights = dict(zip(live, winning, strict=True))
+                return [weights.get(i, zero(part.sources, part.targets)) for i, part in enumerate(parts)]
         return [share(kind, scores, i, part.targets, masks) for i, part in enumerate(parts)]
+
+    def _winning(self, scores: Sequence[Words], targets: Any) -> list[Words] | None:
+        """The hardmax weights of some parts, if one of their scores is positive for each target; None if unknown."""
+        if list(scores) == [self.leading]:
+            return [picked(self)]
+        if any(score.rows != 1 or not _positive_ones(score) for score in scores):
+            return None
+        if len(scores) == 1:
+            return [ones(targets).T]
+        return [share("hardmax", scores, i, targets) for i in range(len(scores))]
 
     def relu(self, a: Words) -> Words:
         a = self.normal(a)
@@ -200,11 +209,6 @@ def share(kind: str, scores: Sequence[Words], place: int, targets: Any, masks: S
     """The weights of one part of a distribution: a letter named after all scores, with their masks."""
     texts = [f"{score}{mask}" for score, mask in zip(scores, masks or [""] * len(scores), strict=True)]
     return letter(f"{kind}({'; '.join(texts)})[{place + 1}]", scores[place].rows, targets)
-
-
-def _all_to(place: int, weights: Words, parts: Sequence[Part]) -> list[Words]:
-    """One part has all the weight."""
-    return [weights if i == place else zero(part.sources, part.targets) for i, part in enumerate(parts)]
 
 
 def _relation(part: Part) -> str:

@@ -140,7 +140,7 @@ ROWS = [
         source="Thm 4.3, memory; the count for k = n is this project's",
         docs=(
             "On tasks of Krylov dimension k the outputs are B H^j g. Their Jacobian in (B, H, g) has rank nk at L = k"
-            " and nk + k for L > k, decided modulo primes for n <= 10 and k <= 6, and no more, since a change of basis"
+            " and nk + k for L > k, decided modulo primes for n <= 16 and k <= 8, and no more, since a change of basis"
             " moves no output; invariance of domain (cited, not proved) turns the rank into registers. Where k = n the"
             " rows' sums of a stochastic P are known, which leaves n^2; with terminal successors it is nk + k again."
             " Shown: the executor of the context that meets nk + k."
