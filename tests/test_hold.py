@@ -161,8 +161,8 @@ RELEVANT = {
 
 @pytest.mark.parametrize("room", [hold_proofs, midpoint_proofs])
 def test_survivors_are_equivalent(room):
-    """Of the changes to the layers a claim reads three survive: a route between single tokens read as "all", and the gate
-    times itself, which is 0 or 1, in place of the gate."""
+    """Three changes to the layers that a claim reads survive: a route between single tokens read as "all", and (twice)
+    the gate, which is 0 or 1, times itself."""
     claims = [c for c in room.claims(list, list) if c.name in RELEVANT]
     survivors = set()
     for claim in claims:
