@@ -8,7 +8,6 @@ parallel, and on a slow chain digits go (`conditioning` has the curve).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from constructions.construction import Construction
@@ -35,7 +34,7 @@ def measure_kept(
     k = krylov_dimension(task, depth, seed).value
     built = build(task.n, depth, passes=passes, rounds=max(k, 1))
     notes = ["encoder and executor", f"{passes} pass" + ("es" if passes > 1 else ""), *flags]
-    return replace(measure_built(built, task, arithmetic, seed, k, notes), theorem=built.theorem)
+    return measure_built(built, task, arithmetic, seed, k, notes)
 
 
 def measure_context(build: Build, task: Task, depth: int, arithmetic: Any, seed: int) -> Measurement:
@@ -43,7 +42,7 @@ def measure_context(build: Build, task: Task, depth: int, arithmetic: Any, seed:
     k = krylov_dimension(task, depth, seed).value
     built = build(task.n, depth)
     notes = ["executor alone, exact context rounded once"]
-    return replace(measure_built(built, task, arithmetic, seed, k, notes), theorem=built.theorem)
+    return measure_built(built, task, arithmetic, seed, k, notes)
 
 
 def measure_module(
