@@ -3,7 +3,7 @@
 2,400 tasks with n = 24 states, all of them queried, 30 depths, float64. The loop is v <- r + A v as anyone would write
 it, one batched product a depth, 576 multiplications a task. The executor reads contexts of k = 12 tokens. Layer by
 layer it multiplies some 2,000 times; with the scores, which no layer changes, taken out of the loop, 12 x 12 + 12 x 24
-= 432 times, so it should reach at least 0.8 times the loop's speed (measured on a busy x86-64 core: 0.87; layer by
+= 432 times, so it should reach at least 0.8 times the loop's speed (measured on one x86-64 core: 0.82; layer by
 layer 0.40).
 """
 
