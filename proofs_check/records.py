@@ -3,9 +3,9 @@
 A record is a JSON document of one of these kinds. Numbers are texts, `p/q`; a matrix is a list of rows; a sum of words
 is a list of [coefficient, [[letter, transposed], ..]].
 
-    words             letters with their shapes, hypotheses as rewrite rules, identities left = right, and (where there
-                      is one) a rational point that satisfies the hypotheses
-    layer             built layers at concrete sizes, the blocks before and after as words, and a rational point
+    words             letters with their shapes, hypotheses as rewrite rules, identities left = right
+    layer             the same of every block, built layers at concrete sizes, the blocks before them as words, and a
+                      rational point that satisfies the hypotheses
     polynomials       one built layer at concrete sizes, blocks before and after as words in generic matrices
     run               a built program on encoded tokens, what is read from it, the answer, the algorithm it follows
     schwartz-zippel   the same modulo a prime, with the degree bounds behind the failure probability

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from proofs_check.claim import Verdict
 from proofs_check.generic_layer import biorthogonal, prove_words, random_matrix
 from proofs_check.temporal_difference import encoder, executor
-from proofs_check.words import evaluate, identity, letter, normal_form, rule
+from proofs_check.words import FreeAlgebra, evaluate, identity, letter, normal_form, rule
 
 N, K = sp.symbols("n k", integer=True, positive=True)
 B, W, H = letter("B", N, K), letter("W", N, K), letter("H", K, K)
@@ -69,3 +69,11 @@ def test_every_hypothesis_is_needed(name, monkeypatch):
         if prove().verdict is Verdict.PROVED:
             superfluous.append(left_out)
     assert not superfluous
+
+
+def test_only_an_indicator_is_its_own_square():
+    algebra, m = FreeAlgebra(), sp.Symbol("m")
+    gate, other = letter("e", m, 1, indicator=True).T, letter("u", m, 1).T
+    assert algebra.dots(gate, gate) == gate == algebra.scale_columns(gate, gate)
+    assert algebra.dots(other, other) != other
+    assert algebra.dots(gate, other) not in (gate, other)

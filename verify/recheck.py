@@ -3,10 +3,10 @@
     verify recheck runs/latest            python verify/recheck.py FILE_OR_FOLDER
 
 A certificate is accepted if its digest fits, its verdict is `proved` and every record holds. Records say what the proof
-rests on (`proofs_check/records.py` lists the kinds). Words are rewritten by the hypotheses; these are evaluated at a
-rational point, so they are not void; the built layers are run there, token by token, from the definition of attention;
-programs are run whole, in Q or modulo a prime, beside the iteration that they must equal. Not repeated: degree bounds
-are taken as stated, and a certificate without records is counted as such.
+rests on (`proofs_check/records.py` lists the kinds). Words are rewritten by the hypotheses. Where layers stand behind
+them, the hypotheses are evaluated at a rational point, so they are not void, and the built layers are run there, token
+by token, from the definition of attention. Programs are run whole, in Q or modulo a prime, beside the iteration that
+they must equal. Not repeated: degree bounds are taken as stated, and a certificate without records is counted as such.
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""`verify mutate`: what becomes of a change when one claim, several, or none can tell it from the construction."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from proofs_check.claim import Assurance, Claim, Finding, Verdict
+from proofs_check.mutants import Mutant
+from verify.catalogue import CATALOGUE
+from verify.command_line import main
+from verify.mutating import judge_hypotheses, judge_theorem, tally
+from verify.row import Options
+
+
+def claims_of(theorem):
+    return [c for c in CATALOGUE[theorem].claims(Options(quick=True)) if c.quick]
+
+
+def outcomes(claims, count=None):
+    return {j.text: j.outcome for j in judge_theorem(claims, count, seed=0)}
+
+
+def accepting(claim):
+    return replace(claim, prove=lambda subject: Finding(Verdict.PROVED, {}))
+
+
+def test_a_prover_that_accepts_everything_is_noticed():
+    """With instances alone nothing is refuted, and what only instances accept has survived."""
+    instances = accepting(next(c for c in claims_of("td.statistics") if c.name == "instances"))
+    assert set(outcomes([instances], 12).values()) == {"survived"}
+
+
+def test_one_refutation_is_enough_and_a_doubt_is_kept():
+    claims = {c.name: c for c in claims_of("td.statistics")}
+    counts, instances = claims["counts"], claims["instances"]
+    text = "count: +(y, x, x; z) negated"
+    assert outcomes([counts, accepting(instances)])[text] == "refuted"
+    assert outcomes([accepting(counts), instances])[text] == "refuted"
+    assert outcomes([accepting(counts), accepting(instances)])[text] == "equivalent"
+    doubting = replace(counts, prove=lambda subject: Finding(Verdict.UNDECIDED, {"missing": "a method"}))
+    assert outcomes([doubting, accepting(instances)])[text] == "undecided"
+
+
+def test_a_proof_that_runs_nothing_does_not_settle_a_theorem_that_is_run():
+    """The changes are in the proof's program only: no claim has run the changed program whole."""
+    claims = {c.name: c for c in claims_of("td.statistics")}
+    program = claims["counts"].build()
+    apart = program.with_layers((replace(program.layers[0], label="elsewhere"), *program.layers[1:]))
+    by_program = replace(accepting(claims["counts"]), build=lambda: apart)
+    found = outcomes([by_program, accepting(claims["instances"])])
+    assert {outcome for text, outcome in found.items() if text.startswith("elsewhere")} == {"undecided"}
+
+
+def test_values_that_are_listed_are_proved_by_their_claim():
+    def even(numbers):
+        return Finding(Verdict.REFUTED if numbers[0] % 2 else Verdict.PROVED, {})
+
+    def others(numbers):
+        return [Mutant("value", str(n), [n]) for n in (3, 4)]
+
+    law = Claim("td.x", "law", "2 is even", "2", Assurance.EXACT, ("none",), lambda: [2], even, mutants=others)
+    assert outcomes([law]) == {"3": "refuted", "4": "equivalent"}
+
+
+def test_hypotheses_are_needed_and_a_superfluous_one_is_named():
+    step = next(c for c in claims_of("td.executor") if c.name == "step")
+    (judged,) = judge_hypotheses(step)
+    assert (judged.outcome, "B" in judged.text, "W" in judged.text) == ("refuted", True, True)
+
+    def with_one_more(subject):
+        finding = step.prove(subject)
+        (record,) = finding.records
+        idle = [[["Z", 0]], []]
+        letters = {**record["letters"], "Z": {"shape": ["n", "n"], "symmetric": False}}
+        zero = [["0"] * len(record["point"]["B"])] * len(record["point"]["B"])
+        record = {**record, "letters": letters, "point": {**record["point"], "Z": zero}}
+        return replace(finding, records=({**record, "rules": [*record["rules"], idle]},))
+
+    padded = {j.text: j.outcome for j in judge_hypotheses(replace(step, prove=with_one_more))}
+    assert sorted(padded.values()) == ["equivalent", "refuted"]
+
+
+def test_the_command_counts(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["mutate", "td.statistics", "--quick", "--count", "8", "--json"])
+    assert caught.value.code == 0
+    document = json.loads(capsys.readouterr().out)
+    counts = document["mutants"]
+    assert counts["total"] == 8 == sum(counts[name] for name in ("refuted", "equivalent", "undecided", "survived"))
+    assert counts["survived"] == counts["undecided"] == 0
+    assert document["theorems"][0]["theorem"] == "td.statistics"
+    assert tally([]) == {"total": 0, "refuted": 0, "equivalent": 0, "undecided": 0, "survived": 0}
