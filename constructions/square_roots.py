@@ -2,8 +2,9 @@
 
 A balanced construction scales a vector by t = d^(-1/2). Its entries then lie in Q[t_1, t_2, ..] with the rewrite
 t_j^2 d_j = 1 (a diagonal change of basis), and every answer that is rational comes out without any t. Equality in this
-quotient ring implies equality of real numbers. The converse can fail (t_1 = t_2 where d_1 = d_2), so an element with
-a t in it is never called zero or non-zero: `Unsupported` is raised instead.
+quotient ring implies equality of real numbers. The converse can fail (t_1 = t_2 where d_1 = d_2): an element of one
+term c t_i t_j .. is not zero, since no t_j is, but a sum with a t in it is never called zero or non-zero, `Unsupported`
+is raised instead.
 """
 
 from __future__ import annotations
@@ -66,6 +67,15 @@ class Surd:
             raise Unsupported("square roots: expected a rational value, found one with square roots in it")
         return self.terms.get(frozenset(), fmpq(0))
 
+    @property
+    def nonzero(self) -> bool:
+        """Whether it is not zero.
+
+        Raises:
+            Unsupported: a sum in which a t occurs.
+        """
+        return True if len(self.terms) == 1 else self.rational != 0
+
     def __repr__(self) -> str:
         return " + ".join(f"{c} " + " ".join(f"t{j}" for j in sorted(word)) for word, c in self.terms.items()) or "0"
 
@@ -82,7 +92,7 @@ class SquareRoots(ObjectArithmetic):
         return Surd({frozenset(): value}, self.squares)
 
     def nonzero(self, a: Any) -> list[bool]:
-        return [x.rational != 0 for x in a.ravel()]
+        return [x.nonzero for x in a.ravel()]
 
     def _recip_0(self, x: Surd) -> Surd:
         value = x.rational

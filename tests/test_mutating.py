@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from constructions.exact import RATIONALS
 from proofs_check.claim import Assurance, Claim, Finding, Verdict
 from proofs_check.mutants import Mutant
 from verify.catalogue import CATALOGUE
 from verify.command_line import main
-from verify.mutating import judge_hypotheses, judge_theorem, tally
+from verify.mutating import judge_hypotheses, judge_references, judge_theorem, tally
+from verify.mutation_files import Judgements
 from verify.row import Options
 
 
@@ -65,7 +67,7 @@ def test_values_that_are_listed_are_proved_by_their_claim():
 
 def test_hypotheses_are_needed_and_a_superfluous_one_is_named():
     step = next(c for c in claims_of("td.executor") if c.name == "step")
-    (judged,) = judge_hypotheses(step)
+    (judged,) = judge_hypotheses(step, step.certify().records)
     assert (judged.outcome, "B" in judged.text, "W" in judged.text) == ("refuted", True, True)
 
     def with_one_more(subject):
@@ -77,17 +79,63 @@ def test_hypotheses_are_needed_and_a_superfluous_one_is_named():
         record = {**record, "letters": letters, "point": {**record["point"], "Z": zero}}
         return replace(finding, records=({**record, "rules": [*record["rules"], idle]},))
 
-    padded = {j.text: j.outcome for j in judge_hypotheses(replace(step, prove=with_one_more))}
+    padded = {j.text: j.outcome for j in judge_hypotheses(step, with_one_more(step.build()).records)}
     assert sorted(padded.values()) == ["equivalent", "refuted"]
 
 
-def test_the_command_counts(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["mutate", "td.statistics", "--quick", "--count", "8", "--json"])
-    assert caught.value.code == 0
-    document = json.loads(capsys.readouterr().out)
+def test_another_reference_is_refuted():
+    """Of instances by the certificate, of words by the re-checker; a prover that does not compare lets it survive."""
+    for name in ("instances", "counts"):
+        claim = next(c for c in claims_of("td.statistics") if c.name == name)
+        judged = list(judge_references(claim, claim.certify().records))
+        assert judged
+        assert {j.outcome for j in judged} == {"refuted"}
+    instances = next(c for c in claims_of("td.executor") if c.name == "end-to-end")
+
+    def looks_and_accepts(subject):
+        subject[0].construction.reference(subject[0].task, RATIONALS)
+        return Finding(Verdict.PROVED, {})
+
+    judged = judge_references(replace(instances, prove=looks_and_accepts), [])
+    texts = {j.text.partition(": ")[2]: j.outcome for j in judged}
+    expected = ("reference with the first row of v at depth raised", "reference with every depth a step late")
+    assert texts == dict.fromkeys(expected, "survived")
+    assert not list(judge_references(accepting(instances), []))
+
+
+def test_the_command_counts_and_goes_on(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*more):
+        with pytest.raises(SystemExit) as caught:
+            main(["mutate", "td.statistics", "--count", "8", "--json", *more])
+        return caught.value.code, json.loads(capsys.readouterr().out)
+
+    code, document = run()
+    assert code == 0
     counts = document["mutants"]
-    assert counts["total"] == 8 == sum(counts[name] for name in ("refuted", "equivalent", "undecided", "survived"))
+    assert counts["total"] == sum(counts[name] for name in ("refuted", "equivalent", "undecided", "survived"))
     assert counts["survived"] == counts["undecided"] == 0
     assert document["theorems"][0]["theorem"] == "td.statistics"
     assert tally([]) == {"total": 0, "refuted": 0, "equivalent": 0, "undecided": 0, "survived": 0}
+
+    # An interrupted command: what it has judged is taken over as it stands, the rest is judged.
+    (path,) = tmp_path.glob("runs/mutate/*.json")
+    choices = {"count": 8, "seed": 0}
+    whole = Judgements.begin("td.statistics", choices, resume=True)
+    assert whole.complete
+    assert len(whole.judged) == counts["total"]
+    first = whole.judged[0]
+    part = Judgements(path, whole.choices, [replace(first, reason="judged before"), *whole.judged[1:5]])
+    part.write()
+    code, document = run("--resume")
+    assert code == 0
+    assert document["mutants"] == counts
+    assert Judgements.begin("td.statistics", choices, resume=True).judged[0].reason == "judged before"
+
+    path.write_text(path.read_text().replace('"judged before"', '"judged after"'))
+    with pytest.raises(SystemExit) as caught:
+        main(["mutate", "td.statistics", "--count", "8", "--resume"])
+    assert caught.value.code == 2
+    assert "digest" in capsys.readouterr().err
+    assert run("--seed", "1")[0] == 0

@@ -20,6 +20,7 @@ from verify.plots import Decades, error_plot, figure_to_svg, reproduction_plot
 from verify.report import figure, is_matrix, is_records, plural, render_report, soundness_of, summarise
 
 NASTY = "<script>alert('x')</script> & --> <b>"
+JUDGED = [{"outcome": outcome} for outcome in ("refuted", "refuted", "equivalent", "survived")]
 COUNTS = {"raw": 6, "state": 3, "slot": 3, "source": 3, "query": 3}
 
 
@@ -134,6 +135,8 @@ def page(step_claim):
         [theorem],
         [{"name": "exactness", "stored": "2026-01-01", "rows": rows}],
         [CONTEXT],
+        (),
+        [{"choices": {"theorem": NASTY, "count": None}, "complete": True, "judged": JUDGED}],
     )
     text = render_report(*arguments)
     assert text == render_report(*arguments)
@@ -326,6 +329,7 @@ def test_summary_counts_everything_and_says_that_the_run_was_interrupted(page):
     assert "td.other" in text  # certified, though no document describes it
     assert "1 row, stored 2026-01-01" in text
     assert "1 transition (0 terminal), 2 states" in text
+    assert f"{NASTY}42101all of them" in text  # total, refuted, equivalent, undecided, survived
 
 
 def test_empty_run():

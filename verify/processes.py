@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from constructions.errors import BadInput
 from proofs_check.claim import Certificate, Claim, Finding
 
 from .catalogue import CATALOGUE, chosen_rows
-from .mutating import Judged, judge_hypotheses, judge_theorem
+from .mutating import Judged, judge_hypotheses, judge_references, judge_theorem
+from .mutation_files import Judgements
 from .row import Options, Row
 
 if TYPE_CHECKING:
@@ -94,19 +96,28 @@ class Workers:
         for i, found in self._each(_measure, lambda i: self.rows[i].measure(options), names, list(names), announce):
             yield self.rows[i].theorem, found
 
-    def mutate(self, count: int | None, announce: Announce) -> Iterator[Judged]:
-        """Judge the mutants of each row, `count` of them (None: all), and the hypotheses of its claims."""
+    def mutate(self, count: int | None, announce: Announce, resume: bool = False) -> Iterator[Judged]:
+        """Judge the mutants of each row, `count` of them (None: all), its references and hypotheses; `resume` takes
+        over what an interrupted command has judged."""
         names = {i: f"mutate {row.theorem}" for i, row in enumerate(self.rows)}
-        here = partial(self.judge_row, count)
-        for _, judged in self._each(partial(_mutate, count), here, names, list(names), announce):
+        here = partial(self.judge_row, count, resume)
+        for _, judged in self._each(partial(_mutate, count, resume), here, names, list(names), announce):
             yield from judged
 
-    def judge_row(self, count: int | None, index: int) -> list[Judged]:
-        """What became of every change of one row's objects."""
+    def judge_row(self, count: int | None, resume: bool, index: int) -> list[Judged]:
+        """What became of every change of one row's objects; kept on file as it is found."""
         theorem = self.rows[index].theorem
-        claims = [claim for claim in self.claims if claim.theorem == theorem]
-        hypotheses = [judged for claim in claims for judged in judge_hypotheses(claim)]
-        return [*judge_theorem(claims, count, self.chosen.options.seed), *hypotheses]
+        claims = [claim for claim in self.claims if claim.theorem == theorem and claim.quick]
+        seed = self.chosen.options.seed
+        kept = Judgements.begin(theorem, {"count": count, "seed": seed}, resume)
+        if not kept.complete:
+            kept.keep(judge_theorem(claims, count, seed, kept.known()))
+            for claim in claims:
+                records = claim.certify().records
+                kept.keep(judge_references(claim, records), kept.known())
+                kept.keep(judge_hypotheses(claim, records), kept.known())
+            kept.finish()
+        return kept.judged
 
     def _each(
         self,
@@ -129,9 +140,18 @@ _workers: Workers
 
 
 def _start(chosen: Chosen) -> None:
-    """In a new process: the same rows and claims, in the same order."""
+    """In a new process: the same rows and claims, in the same order. It ends with the one that started it, so that
+    nothing is written after a command was killed."""
     global _workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _workers = Workers(chosen, jobs=1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _decide(index: int) -> tuple[Finding, float]:
@@ -142,8 +162,8 @@ def _measure(index: int) -> Sequence[Measurement]:
     return _workers.rows[index].measure(_workers.chosen.options)
 
 
-def _mutate(count: int | None, index: int) -> list[Judged]:
-    return _workers.judge_row(count, index)
+def _mutate(count: int | None, resume: bool, index: int) -> list[Judged]:
+    return _workers.judge_row(count, resume, index)
 
 
 def decide(claim: Claim) -> tuple[Finding, float]:

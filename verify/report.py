@@ -25,6 +25,7 @@ def render_report(
     reproductions: Sequence[Mapping[str, Any]],
     contexts: Sequence[Mapping[str, Any]],
     audits: Sequence[Mapping[str, Any]] = (),
+    mutants: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page; the same input gives the same text.
 
@@ -34,6 +35,7 @@ def render_report(
         reproductions: stored rows of the source's figures and ours, by name.
         contexts: results of `verify.context.analyse_context`.
         audits: stored rows of `verify audit`, by theorem.
+        mutants: stored judgements of `verify mutate`, by theorem.
     """
     measurements = results["measurements"]
     return (
@@ -50,6 +52,7 @@ def render_report(
             reproductions=[
                 {**r, "plot": reproduction_plot(r["rows"]), "figures": figures_of(r["rows"])} for r in reproductions
             ],
+            mutants=[_outcomes(m) for m in mutants],
             audits=[{**a, "plot": audit_plot(a["rows"])} for a in audits],
             contexts=[{**c, "plot": context_plot(dict(c))} for c in contexts],
             failure_keys=FAILURE,
@@ -116,6 +119,14 @@ def _grouped(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
     for row in rows:
         groups.setdefault(row["theorem"], []).append(row)
     return groups
+
+
+def _outcomes(judged: Mapping[str, Any]) -> dict[str, Any]:
+    """How many changes of a theorem had each outcome, and whether that was all of them."""
+    found = [one["outcome"] for one in judged["judged"]]
+    counts = {outcome: found.count(outcome) for outcome in ("refuted", "equivalent", "undecided", "survived")}
+    whole = judged["complete"] and judged["choices"]["count"] is None
+    return {"theorem": judged["choices"]["theorem"], "total": len(found), **counts, "whole": whole}
 
 
 def _environment() -> Any:

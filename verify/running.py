@@ -57,9 +57,8 @@ def run_all(
         results["complete"] = True
         keep()
         theorems = [pictured_document(row, options) for row in workers.rows]
-        page = render_report(
-            results, theorems, storage.stored("reproduce"), storage.stored("context"), storage.stored("audit")
-        )
+        kinds = ("reproduce", "context", "audit", "mutate")
+        page = render_report(results, theorems, *(storage.stored(kind) for kind in kinds))
         storage.write_text(folder / "report.html", page)
         if out is None:
             storage.point_latest(folder)

@@ -12,7 +12,7 @@ from rich.console import Console
 from constructions.errors import BadInput
 
 from . import display, working
-from .application import Ids, Jobs, Json, Module, Quick, Seed, app, options_of, print_json
+from .application import Ids, Jobs, Json, Module, Seed, app, options_of, print_json
 from .catalogue import chosen_rows
 from .environment import environment
 from .processes import Chosen, Workers
@@ -21,9 +21,9 @@ from .processes import Chosen, Workers
 @app.command()
 def mutate(
     ids: Ids = None,
-    quick: Quick = False,
     count: Annotated[int, typer.Option("--count", min=1, help="Changes judged of each theorem.")] = 25,
     full: Annotated[bool, typer.Option("--full", help="Judge every change; this takes long.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from what such a command has judged.")] = False,
     module: Module = None,
     jobs: Jobs = 0,
     json: Json = False,
@@ -32,12 +32,12 @@ def mutate(
     """Change the built objects in one place each, drop hypotheses, and see what the certificates say."""
     from .mutating import tally
 
-    chosen = Chosen(tuple(ids or ()), module, options_of(quick, seed))
+    chosen = Chosen(tuple(ids or ()), module, options_of(not full, seed))
     with (
         Workers(chosen, jobs) as workers,
         working.progress(Console(stderr=True), len(workers.rows), json) as announce,
     ):
-        judged = list(workers.mutate(None if full else count, announce))
+        judged = list(workers.mutate(None if full else count, announce, resume))
     theorems = [
         {"theorem": theorem, **tally([j for j in judged if j.theorem == theorem])}
         for theorem in dict.fromkeys(j.theorem for j in judged)
