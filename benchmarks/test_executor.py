@@ -1,10 +1,10 @@
 """The batched executor against a hand-written loop: ``pytest benchmarks/test_executor.py --benchmark-only``.
 
 2,400 tasks with n = 24 states, all of them queried, 30 depths, float64. The loop is v <- r + A v as anyone would write
-it, one batched product a depth, 576 multiplications a task. The executor reads contexts of k = 12 tokens. Layer by
-layer it multiplies some 2,000 times; with the scores, which no layer changes, taken out of the loop, 12 x 12 + 12 x 24
-= 432 times, so it should reach at least 0.8 times the loop's speed (measured on one x86-64 core: 0.82; layer by
-layer 0.40).
+it, one batched product a depth, 576 multiplications a task; written for rows, v' <- r' + v'A', it runs a third faster.
+The executor reads contexts of k = 12 tokens. Layer by layer it multiplies some 2,000 times; with the scores, which no
+layer changes, taken out of the loop, 12 x 12 + 12 x 24 = 432 times, so it should reach at least 0.8 times the loop's
+speed (measured on one x86-64 core: 1.3 times that of columns, 0.9 times that of rows; layer by layer 0.35 and 0.22).
 """
 
 import pytest
@@ -54,6 +54,14 @@ def iterate(A, r):
     return v[..., 0]
 
 
+def iterate_rows(A, r):
+    A, r = A.mT, r.mT
+    v = torch.zeros_like(r)
+    for _ in range(DEPTH):
+        v = r + v @ A
+    return v[..., 0, :]
+
+
 def check(values, exact):
     """Same result to rounding: both sides against the exact values."""
     assert torch.allclose(values[:DISTINCT], exact, rtol=0, atol=1e-12)
@@ -73,6 +81,7 @@ def test_batched_executor(benchmark, arithmetic, panel, hoisted):
 
 
 @pytest.mark.benchmark(group="2,400 tasks, 24 states, 30 depths")
-def test_hand_written_loop(benchmark, panel):
+@pytest.mark.parametrize("loop", [iterate, iterate_rows], ids=["columns", "rows"])
+def test_hand_written_loop(benchmark, panel, loop):
     _, A, r, exact = panel
-    check(benchmark.pedantic(iterate, (A, r), rounds=5, warmup_rounds=1), exact)
+    check(benchmark.pedantic(loop, (A, r), rounds=5, warmup_rounds=1), exact)

@@ -68,7 +68,8 @@ def _scores(layer: LinearAttention, tokens: Tokens, arithmetic: Arithmetic) -> S
             if head.weight is not None:
                 heights = arithmetic.shape(query)[0], arithmetic.shape(key)[0]
                 key = arithmetic.matmul(head.weight.array(*heights, arithmetic), key)
-            scores = arithmetic.matmul(arithmetic.transpose(key), query)
+            # (Q'K)', so that a column of scores, which a turn multiplies by the values, lies in one piece in memory.
+            scores = arithmetic.transpose(arithmetic.matmul(arithmetic.transpose(query), key))
             scores = arithmetic.negate(scores) if head.sign < 0 else scores
             place = route.source.kind, head.value, route.target.kind, head.out
             summed[place] = arithmetic.add(summed[place], scores) if place in summed else scores

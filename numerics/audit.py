@@ -143,7 +143,11 @@ class Subject:
 
 @dataclass(frozen=True)
 class AuditRow:
-    """One subject in one setting; see `to_json` for the names that others read."""
+    """One subject in one setting; see `to_json` for the names that others read.
+
+    `sound` is None where no bound is finite, so that nothing was checked; `unbounded` counts the entries of the answer
+    whose running bound is infinite.
+    """
 
     subject: Subject
     setting: Setting
@@ -157,7 +161,8 @@ class AuditRow:
     branches: dict[str, str]
     stage: str
     flags: tuple[str, ...]
-    sound: bool
+    sound: bool | None
+    unbounded: int
     worst: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -182,6 +187,8 @@ class AuditRow:
             "stage": self.stage or None,
             "flags": list(self.flags),
             "sound": self.sound,
+            "entries": len(self.subject.exact.entries()),
+            "unbounded": self.unbounded,
             "worst": self.worst,
         }
 
@@ -206,13 +213,16 @@ def audit_row(subject: Subject, setting: Setting) -> AuditRow:
     worst = max(range(len(gaps)), key=lambda i: gaps[i])
     largest = gaps[worst]
     a_priori = subject.a_priori(setting)
-    sound = not trial.violations and all(gap <= limit for gap, limit in zip(gaps, trial.limits, strict=True))
+    unbounded = sum(limit == math.inf for limit in trial.limits)
+    checked = unbounded < len(trial.limits) or (a_priori is not None and a_priori < math.inf)
     flags = [*trial.flags]
-    if not sound:
-        flags.append("RUNNING BOUND VIOLATED")
+    violations = []
+    if trial.violations or any(gap > limit for gap, limit in zip(gaps, trial.limits, strict=True)):
+        violations.append("RUNNING BOUND VIOLATED")
     if a_priori is not None and largest > a_priori:
-        flags.append("A-PRIORI BOUND VIOLATED")
-        sound = False
+        violations.append("A-PRIORI BOUND VIOLATED")
+    flags += violations
+    sound = False if violations else True if checked else None
     if None in trial.values:
         flags.append("overflow: values that are not finite")
     if any(x is not None and x == 0 and size > 0 for x, size in zip(trial.values, exact, strict=True)):
@@ -239,6 +249,7 @@ def audit_row(subject: Subject, setting: Setting) -> AuditRow:
         trial.stage,
         tuple(flags),
         sound,
+        unbounded,
         {
             "entry": list(divmod(worst, columns)),
             "computed": _text(trial.values[worst]),

@@ -1,14 +1,15 @@
-"""How few bits are enough, and how errors grow: the figures of theory B4 and C3 beside ours.
+"""How few bits are enough, and how errors grow with bits, horizon and conditioning; with the figures of B4 and C3.
 
 Formats p4, p5, .. have a range of exponents that is never left, so that the significand alone counts. A least
 significand is found by bisection: the property fails one bit below it. (No property is proved monotone in p; where one
-is not, some smaller p may hold by luck.) Every sentence names its model.
+is not, some smaller p may hold by luck.) Laws are exponents fitted by least squares on logarithms, with a name. Every
+sentence names its model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -19,19 +20,20 @@ from constructions.exact import RATIONALS
 from constructions.task import Task
 from constructions.temporal_difference import executor, krylov, memory_optimal
 from numerics.errors import error_against
-from numerics.formats import parse_format
-from numerics.online_learning import plateau, stalls
-from numerics.recurrent.state_formats import growth_of, relative_errors
+from numerics.online_learning import encodings
+from numerics.online_learning import precision_figures as online_figures
+from numerics.precision_rows import Row, Rows, growth_of
+from numerics.recurrent import precision_figures as recurrent_figures
 from numerics.reversible_tasks import birth_death_chain
 from numerics.rounded_arithmetic import RoundedArithmetic
 from numerics.tasks import block_cycle
 from numerics.temporal_difference.dimension import krylov_dimension
 from numerics.torch_arithmetic import parse_device
 
-Row = dict[str, Any]
 LOW, HIGH = 4, 160
 TENTH = Fraction(1, 10)
-BITS = {"bf16": 8, "fp16": 11, "fp32": 24, "fp64": 53}
+PRECISE = 113
+"""Bits that no context here loses altogether."""
 
 
 def least_bits(holds: Callable[[int], bool], low: int = LOW, high: int = HIGH) -> int | None:
@@ -49,6 +51,10 @@ def least_bits(holds: Callable[[int], bool], low: int = LOW, high: int = HIGH) -
     return high
 
 
+def _shown(least: int | None) -> int | str:
+    return f"none up to {HIGH} bits" if least is None else least
+
+
 def relative_error(build: Callable[[Task, int, int], Any], task: Task, depth: int, precision: int) -> float:
     """Largest error of the iterates over the largest iterate, every operation rounded to p bits."""
     k = max(krylov_dimension(task, depth, 0).value, 1)
@@ -61,7 +67,7 @@ def _accurate(build: Callable[[Task, int, int], Any], task: Task, depth: int, pr
 
 
 def _decides(encoding: str, rounds: int, seed: int, precision: int) -> bool:
-    return stalls.encoding_row(encoding, precision, TENTH, rounds, seed)["wrong"] == 0
+    return not encodings.outcome(encoding, precision, TENTH, rounds, (seed,)).wrong.any()
 
 
 CONTEXTS: dict[str, Callable[[Task, int, int], Any]] = {
@@ -82,37 +88,6 @@ def rank_found(task: Task, depth: int, precision: int) -> bool:
     return (0 if context is None else arithmetic.shape(context)[1]) == k
 
 
-class Rows:
-    """Collects rows with the keys name, quantity, setting, source, ours, agrees, reason, seed, and drawings."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed, self.rows = seed, list[Row]()
-
-    def add(
-        self, quantity: str, setting: str, ours: Any, source: Any = None, agrees: bool | None = None, reason: str = ""
-    ) -> None:
-        """One row; a numeric figure of the source agrees within a factor of 3 where nothing else is said."""
-        if agrees is None and isinstance(source, (int, float)) and isinstance(ours, (int, float)):
-            agrees = bool(source / 3 <= ours <= source * 3) if source else ours == 0
-        self.rows.append(
-            {
-                "name": "precision",
-                "quantity": quantity,
-                "setting": setting,
-                "source": "none" if source is None else source,
-                "ours": ours if ours is not None else f"none up to {HIGH} bits",
-                "agrees": agrees,
-                "reason": "" if agrees or agrees is None else reason or "apart by more than a factor of 3",
-                "seed": self.seed,
-            }
-        )
-
-    def draw(self, title: str, x: str, y: str, places: Sequence[Any], lines: dict[str, Any], scale: str) -> None:
-        """A drawing of lines, carried by the row added last."""
-        figure = {"kind": "lines", "title": title, "x": x, "y": y, "scale": scale}
-        self.rows[-1]["figure"] = {**figure, "places": list(places), "lines": lines}
-
-
 def least_significands(rows: Rows, quick: bool) -> None:
     """Errors below 1/1000, by context and conditioning; the exact rank; decisions."""
     sizes = (4, 6) if quick else (4, 6, 8, 12)
@@ -130,14 +105,15 @@ def least_significands(rows: Rows, quick: bool) -> None:
     rows.draw("Least significand, every operation rounded", "k", "bits", sizes, lines, "linear")
     cycle = block_cycle(6, 3, 36, seed=rows.seed)
     least = least_bits(lambda p: rank_found(cycle, 6, p))
-    rows.add("least significand for the exact rank", f"{cycle.name}; two passes, gates at d <= 2^-p", least)
+    setting = f"{cycle.name}; two passes, gates at d <= 2^-p, every operation rounded"
+    rows.add("least significand for the exact rank", setting, _shown(least))
     rounds = 2_000 if quick else 20_000
     for encoding in ("raw", "relative counts"):
         right = least_bits(partial(_decides, encoding, rounds, rows.seed), high=25)
         rows.add(
             f"least significand for right decisions, {encoding}",
             f"weighted majority, n=4, eps=1/10, T={rounds}; the state alone rounded",
-            right,
+            _shown(right),
         )
 
 
@@ -155,97 +131,42 @@ def error_against_bits(rows: Rows) -> None:
     rows.draw("Error against bits, every operation rounded", "p", "log2 relative error", precisions, lines, "linear")
 
 
-def stall_rows(rows: Rows, quick: bool) -> None:
-    """The closed form against iteration, where it stalls, and what encodings do."""
-    cases = stalls.law_cases(quick)
-    same = sum(stalls.law_holds(*case) for case in cases)
-    text = "constant increment -log(1 - eps), every addition rounded; p = 4, 8, 11, 24, nine eps"
-    rows.add(f"stall law: cases bit-exact of {len(cases)}", text, same, 36, same == len(cases))
-    for name, known in (("bf16", 272), ("fp16", 2179), ("fp32", 2e7)):
-        p = BITS[name]
-        updates, _ = stalls.stall(stalls.increment(TENTH, p), p)
-        rows.add(f"updates until the stall, {name}", "eps=1/10; every addition rounded", updates, known)
-    places = [1_000, 10_000, 100_000, 1_000_000]
-    h = stalls.increment(TENTH, 24)
-    step, sums = Fraction(h), stalls.closed_form(h, 24, places[-1])
-    slope, growth = growth_of(places, [float(abs(Fraction(float(sums[m])) - m * step)) for m in places])
-    setting = "1e3 .. 1e6 updates, eps=1/10; every addition rounded"
-    rows.add("growth of the sum's error before the stall, fp32", setting, growth, "quadratic", growth == "quadratic")
-    rows.rows[-1]["reason"] = f"exponent {slope:.2f}"
-    rounds = 20_000 if quick else 100_000
-    setting = f"n=4, eps=1/10, T={rounds}, accuracies from U(.3, .9); the state alone rounded, decisions in float64"
-    figures = {"bf16": (4.2e3, 0.195), "fp16": (None, 0.157), "fp32": (3.2, 0.0), "fp64": (4e-9, None)}
-    why = "accuracies are another draw"
-    for name, (error, wrong) in figures.items():
-        ours = stalls.encoding_row("raw", BITS[name], TENTH, rounds, rows.seed)
-        for quantity, found, source in (
-            ("error", ours["error"], error),
-            ("share of wrong decisions", ours["wrong"], wrong),
-        ):
-            # Errors grow with T: a shorter run is not compared.
-            shown = source if source is None or not quick else f"{source:g} at T=100000"
-            rows.add(f"{quantity}, raw log weights, {name}", setting, found, shown, None, why)
-    for name in ("bf16", "fp16", "fp32"):
-        for encoding in stalls.ENCODINGS[1:]:
-            ours = stalls.encoding_row(encoding, BITS[name], TENTH, rounds, rows.seed)
-            none = 0.0 if (name, encoding) == ("bf16", "relative counts") else None
-            rows.add(f"share of wrong decisions, {encoding}, {name}", setting, ours["wrong"], none)
-            whole = 0.0 if (name, encoding) == ("fp32", "counts") else None
-            rows.add(f"error of the state, {encoding}, {name}", setting, ours["error"], whole)
+def error_against_horizon(rows: Rows, quick: bool) -> None:
+    """Errors of s are forgotten at rate g, but v_l takes one more rounding a step until its increments vanish."""
+    task = birth_death_chain(6, seed=rows.seed)
+    depths = (12, 24, 48, 96) if quick else (12, 24, 48, 96, 192)
+    for name in ("Arnoldi, two passes, balanced", "memory-optimal, exact context"):
+        errors = [relative_error(CONTEXTS[name], task, depth, 24) for depth in depths]
+        slope, growth = growth_of(depths, errors)
+        setting = f"{task.name}; L = {' '.join(map(str, depths))}; p = 24, every operation rounded"
+        rows.add(f"growth of the error with L, {name}", setting, f"{growth}, exponent {slope:.2f}")
 
 
-def plateau_rows(rows: Rows, quick: bool) -> None:
-    """Sup errors of Q-learning, and the bound for a rounded table."""
-    rounds = 20_000 if quick else 100_000
-    figures = {(0.1, 0.9): (1.25, 1.3e-2, 6e-7), (0.1, 0.99): (56, 19, 1.3e-5), (0.01, 0.9): (7.0, 1.2, 5e-6)}
-    for (alpha, discount), sources in figures.items():
-        for name, source in zip(("bf16", "fp16", "fp32"), sources, strict=True):
-            setting = f"|S|=5, |A|=3, T={rounds}, alpha={alpha}, g={discount}, rewards in [0, 1]"
-            full = plateau.run(alpha, discount, BITS[name], plateau.OPERATIONS, rounds, rows.seed)
-            why = "another process, other rewards: the source's are not known"
-            rows.add(f"sup error, every operation rounded, {name}", setting, full.largest, source, None, why)
-            table = plateau.run(alpha, discount, BITS[name], plateau.TABLE, rounds, rows.seed)
-            rows.add(
-                f"sup error, only the table rounded, {name}; beside it u Qmax/(alpha (1 - g))",
-                setting,
-                table.largest,
-                table.bound,
-                table.largest <= table.bound,
-                "the bound is violated",
-            )
+def condition_number(task: Task, k: int) -> float:
+    """Of r, A r, .., A^(k - 1) r, each divided by its norm, in the Euclidean norm."""
+    v = np.array([int(x.p) / int(x.q) for x in executor.td_values(task, k, RATIONALS).entries()]).reshape(k + 1, task.n)
+    basis = np.diff(v, axis=0)
+    return float(np.linalg.cond(basis / np.linalg.norm(basis, axis=1, keepdims=True)))
 
 
-def state_rows(rows: Rows, quick: bool) -> None:
-    """The delta rule's state by format, decay, rate and T."""
-    at = (100, 300, 1000) if quick else (100, 1000, 10_000)
-    known = {
-        ("bf16", 1.0, 2.0): (0.017, "sqrt"),
-        ("bf16", 1.0, 1.0): (7.5e-3, "flat"),
-        ("fp16", 1.0, 1.0): (1e-3, "flat"),
-    }
+def error_against_conditioning(rows: Rows, quick: bool) -> None:
+    """The exponent of the condition number of the Krylov basis in the error, by context."""
+    sizes = (3, 4, 5, 6, 7, 8) if quick else (3, 4, 5, 6, 7, 8, 10, 12)
+    tasks = [birth_death_chain(n, seed=rows.seed) for n in sizes]
+    numbers = [condition_number(task, krylov_dimension(task, task.n, 0).value) for task in tasks]
     lines: dict[str, list[float]] = {}
-    for name in ("bf16", "fp16", "fp32"):
-        for gate, rate in ((1.0, 1.0), (1.0, 2.0), (0.99, 1.0), (0.9, 1.0)):
-            for model in ("state", "input", "all"):
-                errors = relative_errors(gate, rate, parse_format(name), model, at, rows.seed)
-                slope, growth = growth_of(at, errors)
-                source = known.get((name, gate, rate)) if model == "all" else None
-                setting = f"unit keys, d=16, a={gate:g}, b={rate:g}, T={at[0]}; rounded: {model}, growth to T={at[-1]}"
-                expected = source or ((None, "flat") if model == "state" and (gate < 1 or rate < 2) else None)
-                agrees = None if expected is None else growth == expected[1]
-                if source is not None:
-                    agrees = bool(agrees) and source[0] / 3 <= errors[0] <= source[0] * 3
-                rows.add(
-                    f"state of the delta rule, {name}, {model} rounded",
-                    setting,
-                    f"{errors[0]:.2g} -> {errors[-1]:.2g}, {growth} (T^{slope:.2f})",
-                    "none" if expected is None else f"{expected[0] or ''} {expected[1]}".strip(),
-                    agrees,
-                    "growth or size differ",
-                )
-                if model == "state" and name == "bf16":
-                    lines[f"a={gate:g}, b={rate:g}"] = errors
-    rows.draw("State of the delta rule in bf16, the state alone rounded", "T", "relative error", at, lines, "log")
+    for name, build in CONTEXTS.items():
+        errors = [relative_error(build, task, 4 * task.n, PRECISE) for task in tasks]
+        slope, growth = growth_of(numbers, errors)
+        lines[name] = [max(0.0, math.log2(x) + PRECISE) for x in errors]
+        setting = (
+            f"lazy birth-death walk, g=9/10, L = 4n, n = k = {sizes[0]} .. {sizes[-1]}, condition numbers "
+            f"{numbers[0]:.0f} .. {numbers[-1]:.1e}; p = {PRECISE}, every operation rounded"
+        )
+        rows.add(f"growth of the error with the conditioning, {name}", setting, f"{growth}, exponent {slope:.2f}")
+    places = [math.log2(x) for x in numbers]
+    title, x = f"Bits lost, p = {PRECISE}, every operation rounded", "log2 of the condition number"
+    rows.draw(title, x, "bits lost", places, lines, "linear")
 
 
 def reproduce_precision(quick: bool = True, seed: int = 0, device: Any = "cpu") -> list[Row]:
@@ -258,7 +179,8 @@ def reproduce_precision(quick: bool = True, seed: int = 0, device: Any = "cpu") 
     rows = Rows(seed)
     least_significands(rows, quick)
     error_against_bits(rows)
-    stall_rows(rows, quick)
-    plateau_rows(rows, quick)
-    state_rows(rows, quick)
+    error_against_horizon(rows, quick)
+    error_against_conditioning(rows, quick)
+    online_figures.add_figures(rows, quick)
+    recurrent_figures.add_figures(rows, quick)
     return rows.rows

@@ -16,7 +16,7 @@ from constructions.errors import Unsupported
 
 from .claim import Finding, Verdict, rational, table
 from .generic_layer import Point, first_difference, prove_words, random_matrix
-from .records import sum_of_words
+from .records import word_blocks
 from .words import Rule, Words, evaluate, normal_form, spell, zero
 
 
@@ -159,15 +159,18 @@ def factored(finding: Finding, products: Mapping[str, Sequence[Sequence[Grid]]])
     Expanded, both sides of an identity without hypotheses are one sum of words; this keeps what was said.
     """
 
-    def document(x: Words) -> Any:
-        return {"shape": [str(size) for size in x.shape], "sum": sum_of_words(x)}
-
-    written = {name: [[document(x.whole) for x in factors] for factors in terms] for name, terms in products.items()}
+    written = {name: [word_blocks(x.whole for x in factors) for factors in terms] for name, terms in products.items()}
     kept = []
     for record in finding.records:
         identities = [{**x, "factors": written[x["name"]]} if x["name"] in written else x for x in record["identities"]]
         kept.append({**record, "identities": identities})
     return replace(finding, records=tuple(kept))
+
+
+def with_matrices(finding: Finding, matrices: Mapping[str, Grid]) -> Finding:
+    """The finding, with the matrices that its identities speak of recorded block by block."""
+    rows = {name: [word_blocks(row) for row in matrix.blocks] for name, matrix in matrices.items()}
+    return replace(finding, records=tuple({**record, "matrices": rows} for record in finding.records))
 
 
 def word_changes(matrix: Grid) -> Iterator[tuple[str, Grid]]:

@@ -19,6 +19,7 @@ from constructions.square_roots import SquareRoots
 from constructions.task import AnyTask
 
 from .claim import Finding, Verdict, rational
+from .facts import Stated
 from .generic_layer import first_difference
 from .records import RUNS, Record, run_record
 
@@ -55,8 +56,16 @@ def with_square_roots(construction: Construction, task: AnyTask) -> fmpq_mat:
     return fmpq_mat(*answer.shape, [x.rational for x in answer.ravel()])
 
 
-def prove_instances(instances: Sequence[Instance], run: Run = in_rationals) -> Finding:
-    """Proved if program and reference agree on every instance; instances are tried smallest first."""
+def prove_instances(
+    instances: Sequence[Instance], run: Run = in_rationals, stated: Callable[[Instance], Stated] | None = None
+) -> Finding:
+    """Proved if program and reference agree on every instance; instances are tried smallest first.
+
+    Args:
+        instances: constructions with tasks.
+        run: how they run.
+        stated: what the records say of a run in Q, beside the answer.
+    """
     ordered = sorted(instances, key=lambda x: x.task.size)
     tried: list[dict[str, Any]] = []
     records: list[Record] = []
@@ -70,7 +79,7 @@ def prove_instances(instances: Sequence[Instance], run: Run = in_rationals) -> F
             return Finding(Verdict.REFUTED, {**where, **refutation})
         tried.append({**where, "size": list(instance.task.size)})
         if run is in_rationals and len(records) < RUNS:
-            record = run_record(instance.construction, instance.task)
+            record = run_record(instance.construction, instance.task, stated and stated(instance))
             records += [] if record is None else [record]
     return Finding(Verdict.PROVED, {"instances": tried}, tuple(records))
 

@@ -4,14 +4,19 @@ A record is a JSON document of one of these kinds. Numbers are texts, `p/q`; a m
 is a list of [coefficient, [[letter, transposed], ..]].
 
     words             letters with their shapes, hypotheses as rewrite rules, identities left = right
+                      and, for a reader or the formal export, factors of a right side and matrices by their blocks
     layer             the same of every block, built layers at concrete sizes, the blocks before them as words, and a
                       rational point that satisfies the hypotheses
     polynomials       one built layer at concrete sizes, blocks before and after as words in generic matrices
-    run               a built program on encoded tokens, what is read from it, the answer, the algorithm it follows
+    run               a built program on encoded tokens, what is read from it, the answer, the algorithm it follows;
+                      what is so of the tokens, of the answer and of the blocks that the program leaves
     schwartz-zippel   the same modulo a prime, with the degree bounds behind the failure probability
-    rank              a matrix over Q or modulo a prime, a minor that is not zero, the other rows by the minor's
+    rank              a matrix over Q or modulo a prime, a minor with its inverse, the other rows by the minor's
     cover             g, m, L, e*, the ends of a cover and of a packing
     intervals         cells of g, each with one cover of e* <= constant Psi_m for all g in it and all m
+    facts             relations between named matrices over Q, or equalities in matrices of indeterminates
+    rounds            a program of one round with the tokens of the rounds (`online_learning.round_records`)
+    chambers          such a program in symbols of known sign (`online_learning.chamber_records`)
 
 What has no such form (a layer unknown here, a large instance) is left out: a certificate may have fewer records than
 parts, and the re-checker counts what it saw.
@@ -20,42 +25,43 @@ parts, and the re-checker counts what it saw.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flint import fmpq_mat, nmod_mat
 
-from constructions.construction import Construction, Reading
-from constructions.exact import RATIONALS
-from constructions.layers import Forget, Head, LinearAttention, Public, Release, Repeat, Tokenwise
+from constructions.construction import Construction, Reading, last
+from constructions.exact import RATIONALS, PrimeField
+from constructions.layers import LinearAttention
 from constructions.layout import Layout
 from constructions.program import Program
 from constructions.task import AnyTask, Task
-from constructions.tokens import Span, Tokens
+from constructions.tokens import Tokens
 
+from .program_documents import Record as Record
+from .program_documents import Unrecorded as Unrecorded
+from .program_documents import numbers as numbers
+from .program_documents import program_document, size_at
 from .words import Letter, Rule, Words, is_ones, zero
 
-Record = dict[str, Any]
+if TYPE_CHECKING:
+    from .facts import Stated
 
-LARGEST_RUN = 40
+LARGEST_RUN = 48
 """Tokens beyond which a run is left out: its record would be larger than the rest of the certificate."""
 
 RUNS = 3
 """Runs recorded of one claim."""
 
 
-class Unrecorded(Exception):
-    """No record is known for this object."""
-
-
-def numbers(matrix: Any) -> list[list[str]]:
-    """A matrix over Q or GF(p) as rows of texts."""
-    return [[str(x) for x in row] for row in matrix.tolist()]
-
-
 def sum_of_words(words: Words) -> list[Any]:
     """A sum of words, in a fixed order."""
     terms = [[str(c), [[x.name, int(t)] for x, t in word]] for word, c in words.terms.items()]
     return sorted(terms, key=lambda term: (len(term[1]), str(term[1])))
+
+
+def word_blocks(blocks: Iterable[Words]) -> list[Any]:
+    """Sums of words with their shapes: factors of a product, or the blocks of a row."""
+    return [{"shape": [str(size) for size in x.shape], "sum": sum_of_words(x)} for x in blocks]
 
 
 def _letters(expressions: Iterable[Words]) -> dict[str, Letter]:
@@ -122,9 +128,9 @@ def layer_record(
     known = {name: numbers(value) for name, value in sorted(values.items())}
     for x in letters.values():
         if is_ones(x):
-            known[x.name] = [["1"] * _size(x.columns, sizes)]
-    widths = {field: _size(layout[field], sizes) for field in layout}
-    counts = {kind: _size(count, sizes) for kind, count in tokens.counts.items()}
+            known[x.name] = [["1"] * size_at(x.columns, sizes)]
+    widths = {field: size_at(layout[field], sizes) for field in layout}
+    counts = {kind: size_at(count, sizes) for kind, count in tokens.counts.items()}
     return {
         **record,
         "kind": "layer",
@@ -164,112 +170,66 @@ def polynomial_record(
     }
 
 
-def _size(size: Any, sizes: Mapping[Any, int]) -> int:
-    if isinstance(size, int):
-        return size
-    return int(sizes[size] if size in sizes else size.subs(sizes))
-
-
-def program_document(layers: Sequence[Any], widths: Mapping[str, int], counts: Mapping[str, int]) -> list[Record]:
-    """The layers as data; public matrices by their entries.
-
-    Raises:
-        Unrecorded: a layer, or a public matrix without entries, that has no document.
-    """
-    out: list[Record] = []
-    for layer in layers:
-        label = getattr(layer, "label", "")
-        if isinstance(layer, LinearAttention):
-            out.append({"label": label, "heads": [_head(head, widths, counts) for head in layer.heads]})
-        elif isinstance(layer, Tokenwise) and layer.primitive in ("recip_0", "eq0", "relu"):
-            document = {"tokenwise": layer.primitive, "span": _span(layer.span), "field": layer.field}
-            out.append({"label": label, **document})
-        elif isinstance(layer, Release):
-            out.append({"label": label, "release": layer.kind, "gate": layer.gate})
-        elif isinstance(layer, Forget):
-            out.append({"label": label, "keep": list(layer.keep)})
-        elif isinstance(layer, Repeat):
-            out.append({"repeat": layer.times, "layers": program_document(layer.layers, widths, counts)})
-        else:
-            raise Unrecorded
-    return out
-
-
-def _head(head: Head, widths: Mapping[str, int], counts: Mapping[str, int]) -> Record:
-    routes = [[_span(r.source), _span(r.target), _relation(r)] for r in head.routes]
-    document: Record = {
-        "sign": head.sign,
-        "value": head.value,
-        "key": head.key,
-        "query": head.query,
-        "out": head.out,
-        "routes": routes,
-    }
-    if head.weight is not None:
-        document["weight"] = _entries(head.weight, widths[head.query], widths[head.key])
-    if head.mixing is not None and head.routes:
-        span = head.routes[0].source
-        size = span.size(counts[span.kind])
-        # Tokens may have been released by then: one matrix for each number of them.
-        document["mixing"] = {str(k): _entries(head.mixing, k, k) for k in range(1, size + 1)}
-    for part, public in (("weight", head.weight), ("mixing", head.mixing)):
-        if public is not None:
-            document[f"{part} letter"] = [public.name, int(public.transposed)]
-    return document
-
-
-def _relation(route: Any) -> str:
-    if getattr(route, "causal", False):
-        return "causal"
-    return "same" if route.same else "full"
-
-
-def _entries(public: Public, rows: int, columns: int) -> list[list[str]]:
-    if public.entries is None:
-        raise Unrecorded
-    entries = public.rows(rows, columns)
-    if not all(_is_rational(x) for row in entries for x in row):
-        raise Unrecorded
-    return [[str(x) for x in row] for row in entries]
-
-
-def _is_rational(x: Any) -> bool:
-    return not hasattr(x, "free_symbols") or bool(x.is_rational)
-
-
-def _span(span: Span) -> list[Any]:
-    return [span.kind, span.start, span.stop]
-
-
 def tokens_document(tokens: Tokens) -> Record:
     """Counts by kind, and the blocks that are there."""
     blocks = {f"{kind}.{field}": numbers(array) for (kind, field), array in sorted(tokens.blocks.items())}
     return {"counts": dict(tokens.counts), "blocks": blocks}
 
 
-def run_record(construction: Construction, task: AnyTask) -> Record | None:
-    """A run in Q; None where it is large, is read in another way than by `Construction.reads`, or has no document."""
-    if construction.reads is None:
+def run_record(
+    construction: Construction, task: AnyTask, stated: Stated | None = None, arithmetic: Any = RATIONALS
+) -> Record | None:
+    """A run in Q, or with formal logarithms, with what is stated of it.
+
+    None where it is large, has no document, or nothing is said: neither `Construction.reads` nor `stated` is there.
+    """
+    reads = construction.reads
+    if reads is None and stated is None:
         return None
-    ran = _ran(construction.program, construction.encode(task, RATIONALS), construction.reads, construction.algorithm)
-    answer = numbers(construction.outputs(task, RATIONALS)) if ran else None
+    tokens = construction.encode(task, arithmetic)
+    ran = _ran(construction.program, tokens, reads, construction.algorithm if reads else "")
     if ran is None:
         return None
-    if construction.algorithm == "td" and "state" not in ran["tokens"]["counts"]:
+    if reads is not None:
+        ran["answer"] = numbers(construction.outputs(task, arithmetic))
+    if arithmetic is not RATIONALS:
+        ran["generic"] = {}
+    if ran["algorithm"] == "td" and "state" not in tokens.counts:
         assert isinstance(task, Task)  # the program starts from a context, which does not show the task
         ran["task"] = {"A": numbers(task.A), "r": numbers(task.r)}
-    return {"kind": "run", "part": task.name, **ran, "answer": answer}
+    if stated is not None and not _say(ran, construction.program, tokens, reads, arithmetic, stated):
+        return None
+    return {"kind": "run", "part": task.name, **ran}
 
 
 def field_record(
-    program: Program, tokens: Tokens, reads: Reading, algorithm: str, prime: int, degrees: Mapping[str, Any]
+    program: Program,
+    tokens: Tokens,
+    reads: Reading | None,
+    algorithm: str,
+    field: PrimeField,
+    degrees: Mapping[str, Any],
+    stated: Stated | None = None,
 ) -> Record | None:
     """A run modulo a prime on generic tokens; None as for `run_record`."""
     ran = _ran(program, tokens, reads, algorithm)
-    return {"kind": "schwartz-zippel", "prime": str(prime), **degrees, **ran} if ran else None
+    if ran is None or (stated is not None and not _say(ran, program, tokens, reads, field, stated)):
+        return None
+    return {"kind": "schwartz-zippel", "prime": str(field.p), **degrees, **ran}
 
 
-def _ran(program: Program, tokens: Tokens, reads: Reading, algorithm: str) -> Record | None:
+def _say(ran: Record, program: Program, tokens: Tokens, reads: Reading | None, arithmetic: Any, stated: Stated) -> bool:
+    """Add what is stated of the run; False where nothing is."""
+    steps = list(program.steps(tokens, arithmetic))
+    answer = None if reads is None else reads.rows(steps, int(tokens.total(reads.kind)), arithmetic)
+    facts = stated(arithmetic, tokens, last(steps), answer)
+    if facts is None:
+        return False
+    ran.update(facts.document(), counted=facts.counted)
+    return True
+
+
+def _ran(program: Program, tokens: Tokens, reads: Reading | None, algorithm: str) -> Record | None:
     if sum(tokens.counts.values()) > LARGEST_RUN:
         return None
     widths = {field: program.layout[field] for field in program.layout}
@@ -281,7 +241,7 @@ def _ran(program: Program, tokens: Tokens, reads: Reading, algorithm: str) -> Re
         "widths": widths,
         "program": document,
         "tokens": tokens_document(tokens),
-        "read": {"label": reads.label, "kind": reads.kind, "field": reads.field, "sign": reads.sign},
+        "read": reads and {"label": reads.label, "kind": reads.kind, "field": reads.field, "sign": reads.sign},
         "algorithm": algorithm,
     }
 
@@ -306,6 +266,7 @@ def rank_record(matrix: fmpq_mat | nmod_mat, part: str = "") -> Record:
         "rows": rows,
         "columns": columns,
         "combinations": [] if combinations is None else numbers(combinations),
+        "inverse": numbers(minor.inv()) if rank else [],
     }
     if isinstance(matrix, nmod_mat):
         record["prime"] = str(matrix.modulus())

@@ -33,6 +33,7 @@ from constructions.tokens import Tokens
 from . import records
 from .claim import Finding, Verdict, rational
 from .degrees import Bound, Degrees
+from .facts import Stated
 
 LARGEST_RECORDED = 8
 """Cases with a larger size have no records."""
@@ -63,6 +64,7 @@ class Identity:
         block: what a row of it is called, for messages.
         reads: where the program's answer stands, if `difference` compares it with an algorithm known by name.
         algorithm: that name, as in `Construction`.
+        stated: what the records say of the run, beside the algorithm.
     """
 
     sizes: Mapping[str, int]
@@ -71,6 +73,7 @@ class Identity:
     block: str
     reads: Reading | None = None
     algorithm: str = ""
+    stated: Stated | None = None
 
 
 class Watched(Program):
@@ -160,10 +163,14 @@ def _check(identity: Identity, subject: Any, seed: int, prime_bits: int | None) 
         missing = f"the degree bound {degree + inverted} is not below the prime of {length} bits"
         return Finding(Verdict.UNDECIDED, {**evidence, "missing": missing})
     rng = random.Random(f"schwartz-zippel {seed}")
-    primes = []
+    said = identity.reads is not None or identity.stated is not None
+    recorded = said and max(identity.sizes.values()) <= LARGEST_RECORDED
+    primes, runs = [], []
     for _ in range(ROUNDS):
-        prime, difference = _evaluate(identity, subject, rng, length)
+        watched = Watched(subject.name, subject.layout, subject.kinds, subject.layers) if recorded else subject
+        prime, difference = _evaluate(identity, watched, rng, length)
         primes.append(str(prime))
+        runs.append((prime, watched))
         if difference is None:
             missing = f"{REDRAWS} points in a row were not generic: the gate keeps another number than {identity.kept}"
             return Finding(Verdict.REFUTED, {**evidence, "block": "gate", "failure": missing, "prime": str(prime)})
@@ -175,28 +182,23 @@ def _check(identity: Identity, subject: Any, seed: int, prime_bits: int | None) 
     total = miss**ROUNDS
     exponent = (total.denominator // max(total.numerator, 1)).bit_length() - 1
     evidence |= {"primes": primes, "rounds": ROUNDS, "failure probability": f"below 2^-{exponent}"}
-    return Finding(Verdict.PROVED, evidence, _records(identity, subject, seed, length, (degree, bits, inverted)))
+    kept = _records(identity, runs, length, (degree, bits, inverted)) if recorded else ()
+    return Finding(Verdict.PROVED, evidence, kept)
 
 
 def _records(
-    identity: Identity, subject: Any, seed: int, length: int, degrees: tuple[int, int, int]
+    identity: Identity, runs: Sequence[tuple[int, Watched]], length: int, degrees: tuple[int, int, int]
 ) -> tuple[records.Record, ...]:
-    """Every round once more, with its tokens kept."""
-    if identity.reads is None or max(identity.sizes.values()) > LARGEST_RECORDED:
-        return ()
-    rng = random.Random(f"schwartz-zippel {seed}")
-    out = []
-    for _ in range(ROUNDS):
-        watched = Watched(subject.name, subject.layout, subject.kinds, subject.layers)
-        prime, _difference = _evaluate(identity, watched, rng, length)
-        figures = dict(zip(("degree", "bits", "inverted degree"), map(str, degrees), strict=True))
-        figures |= {"prime bits": str(length), "miss": str(failure(*degrees, length))}
-        sizes = {"part": ", ".join(f"{letter} = {size}" for letter, size in identity.sizes.items())}
-        record = records.field_record(
-            watched, watched.seen, identity.reads, identity.algorithm, prime, {**sizes, **figures}
-        )
-        out += [] if record is None else [record]
-    return tuple(out)
+    """Every round, on the tokens that its program saw."""
+    figures = dict(zip(("degree", "bits", "inverted degree"), map(str, degrees), strict=True))
+    figures |= {"prime bits": str(length), "miss": str(failure(*degrees, length))}
+    figures["part"] = ", ".join(f"{letter} = {size}" for letter, size in identity.sizes.items())
+    reads, algorithm, stated = identity.reads, identity.algorithm, identity.stated
+    out = (
+        records.field_record(program, program.seen, reads, algorithm, PrimeField(prime), figures, stated)
+        for prime, program in runs
+    )
+    return tuple(record for record in out if record is not None)
 
 
 def _evaluate(identity: Identity, subject: Any, rng: random.Random, bits: int) -> tuple[int, Any]:

@@ -1,8 +1,11 @@
 """Records turned back into the project's own objects and decided by its own code: the other opinion on a re-check."""
 
+import math
+import operator
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from flint import fmpq, fmpq_mat, nmod_mat
 
 from constructions.construction import Reading
@@ -13,9 +16,32 @@ from constructions.program import Program
 from constructions.symbols import Polynomials, symbol_names
 from constructions.temporal_difference.minimax import Cover, Law, Packing
 from constructions.tokens import Span, Tokens
+from proofs_check.facts import task
 from proofs_check.temporal_difference.minimax import refute_cover, refute_packing
 from proofs_check.temporal_difference.minimax_cells import LEVELS, Cell, UpperBound, refute_cell
 from proofs_check.words import Words, letter, normal_form, rule, zero
+
+RELATIONS = {
+    "=": operator.eq,
+    "!=": lambda x, y: x != y if isinstance(x, fmpq) else _above(y - x) or _above(x - y),
+    "<": lambda x, y: x < y if isinstance(x, fmpq) else _above(y - x),
+    "<=": lambda x, y: x <= y if isinstance(x, fmpq) else _least(y - x) is not None,
+}
+"""Of polynomials all but the first say that it is so wherever indeterminates named 0.. or +.. are not negative."""
+
+
+def _above(polynomial: Any) -> bool:
+    least = _least(polynomial)
+    return least is not None and least > 0
+
+
+def _least(polynomial: Any) -> Any:
+    """The value at 0 if it is the least one where indeterminates named 0.. or +.. are not negative; None if unknown."""
+    names = polynomial.context().names()
+    used = {name for name, degree in zip(names, polynomial.degrees(), strict=True) if degree > 0}
+    if any(c < 0 for c in polynomial.coeffs()) or any(str(name)[0] not in "0+" for name in used):
+        return None
+    return polynomial(*[0] * len(names))
 
 
 def holds(record: dict[str, Any]) -> bool:
@@ -128,44 +154,109 @@ def polynomials_hold(record: Any) -> bool:
 
 
 def run_holds(record: Any) -> bool:
-    arithmetic: Any = PrimeField(int(record["prime"])) if "prime" in record else RATIONALS
-    blocks = {
-        tuple(name.split(".")): arithmetic.matrix(_rationals(rows)) for name, rows in record["tokens"]["blocks"].items()
-    }
+    a: Any = PrimeField(int(record["prime"])) if "prime" in record else RATIONALS
+    blocks = {tuple(name.split(".")): a.matrix(_rationals(rows)) for name, rows in record["tokens"]["blocks"].items()}
     tokens = Tokens(record["tokens"]["counts"], blocks)
-    reading = Reading(**record["read"])
-    queries = tokens.read(reading.kind, "x", record["widths"]["x"], arithmetic)
-    found = reading.rows(program_of(record).steps(tokens, arithmetic), tokens.total(reading.kind), arithmetic)
-    if "answer" in record and found != arithmetic.matrix(_rationals(record["answer"])):
+    steps = list(program_of(record).steps(tokens, a))
+    named = {f"{k}.{f}": tokens.read(k, f, w, a) for k in tokens.counts for f, w in record["widths"].items()}
+    if record["read"]:
+        reading = Reading(**record["read"])
+        named["answer"] = reading.rows(steps, tokens.total(reading.kind), a)
+    if record["algorithm"] or record.get("counted"):
+        given = record.get("task")
+        A, r = (a.matrix(_rationals(given[x])) for x in "Ar") if given else task(tokens, a)
+        named |= {"A": A, "r": r}
+    if "answer" in record and named["answer"] != a.matrix(_rationals(record["answer"])):
         return False
-    if not record["algorithm"]:
+    if record["algorithm"] and record["read"]:
+        v = [a.matrix([[0]] * A.nrows())]
+        for _ in range(named["answer"].nrows() - 1):
+            v.append(a.add(r, a.matmul(A, v[-1])))
+        queries = tokens.read(reading.kind, "x", record["widths"]["x"], a)
+        if named["answer"] != a.stack([[a.matmul(a.transpose(x), queries)] for x in v]):
+            return False
+    if "facts" not in record:
         return True
-    v = _iterates(record, tokens, found.nrows(), arithmetic)
-    return found == arithmetic.stack([[arithmetic.matmul(arithmetic.transpose(x), queries)] for x in v])
+    named |= {name: a.matrix(_rationals(rows)) for name, rows in record["values"].items() if name not in named}
+    return _facts_hold(record, named, a, _rational) and _left_hold(record, named, steps[-1][1], a)
 
 
-def _iterates(record: Any, tokens: Tokens, count: int, a: Any) -> list[Any]:
-    if record["algorithm"] == "context":
-        B, Y, g = (tokens.blocks["source", field] for field in "xyr")
-        H = a.add(a.matmul(a.transpose(a.add(Y, a.negate(B))), B), a.one_hot(range(B.ncols()), B.ncols()))
-        v, s = [a.matrix([[0]] * B.nrows())], a.transpose(g)
-        for _ in range(count - 1):
-            v.append(a.add(v[-1], a.matmul(B, s)))
-            s = a.matmul(H, s)
-        return v
-    if "task" in record:
-        A, r = (a.matrix(_rationals(record["task"][name])) for name in "Ar")
-    elif ("state", "y") in tokens.blocks:
-        A, r = a.transpose(tokens.blocks["state", "y"]), a.transpose(tokens.blocks["state", "r"])
-    else:
-        S, T, R = (tokens.blocks["raw", field] for field in "xyr")
-        visits = a.recip_0(a.matmul(a.matrix([[1] * S.ncols()]), a.transpose(S)))
-        At = a.scale_columns(a.matmul(T, a.transpose(S)), a.hadamard(visits, tokens.blocks["state", "gam"]))
-        A, r = a.transpose(At), a.transpose(a.hadamard(visits, a.matmul(R, a.transpose(S))))
-    v = [a.matrix([[0]] * A.nrows())]
-    for _ in range(count - 1):
-        v.append(a.add(r, a.matmul(A, v[-1])))
-    return v
+def _left_hold(record: Any, named: Any, after: Tokens, a: Any) -> bool:
+    if "after" not in record:
+        return True
+    for kind in after.counts:
+        for field, width in record["widths"].items():
+            found, tree = after.read(kind, field, width, a), record["after"].get(f"{kind}.{field}")
+            claimed = a.matrix([[0] * after.counts[kind]] * width) if tree is None else _tree(tree, named, a, _rational)
+            if a.shape(found) != a.shape(claimed) or found != claimed:
+                return False
+    return True
+
+
+def _tree(tree: Any, named: Any, a: Any, number: Any) -> Any:
+    if isinstance(tree, str):
+        return named[tree]
+    operation, *rest = tree
+    if operation == "unit":
+        return a.one_hot(range(rest[0]), rest[0])
+    if operation == "fill":
+        return a.matrix([[number(rest[0])] * rest[2]] * rest[1])
+    if operation == "part":
+        x = _tree(rest[0], named, a, number)
+        (top, bottom), (left, right) = (
+            slice(*ends).indices(n)[:2] for ends, n in zip((rest[1:3], rest[3:]), a.shape(x), strict=True)
+        )
+        return a.columns(a.rows(x, top, bottom), left, right)
+    x, *others = (_tree(part, named, a, number) for part in rest)
+    if operation in ("max", "hardmax", "softmax"):
+        weights = (a.softmax if operation == "softmax" else a.hardmax)(x, np.ones(a.shape(x), dtype=bool))
+        return a.matmul(a.transpose(weights), x) if operation == "max" else weights
+    if operation == "*" and a.shape(x) == (1, 1):
+        rows, columns = a.shape(others[0])
+        scale = a.matmul(a.matmul(a.matrix([[1]] * rows), x), a.matrix([[1] * columns]))
+        return a.hadamard(scale, others[0])
+    if operation == "-":
+        return a.add(x, a.negate(others[0]))
+    if operation == "rows":
+        return a.stack([[x], [others[0]]])
+    return {"'": a.transpose, "+": a.add, "*": a.matmul, "o": a.hadamard}[operation](x, *others)
+
+
+def _facts_hold(record: Any, named: Any, a: Any, number: Any) -> bool:
+    for fact in record["facts"]:
+        left, right = (_tree(fact[side], named, a, number) for side in ("left", "right"))
+        if a.shape(left) != a.shape(right) or 0 in a.shape(left):
+            return False
+        pairs = zip(_entries(left), _entries(right), strict=True)
+        if not all(RELATIONS[fact["relation"]](x, y) for x, y in pairs):
+            return False
+    return True
+
+
+def _entries(matrix: Any) -> list[Any]:
+    return matrix.entries() if hasattr(matrix, "entries") else list(matrix.ravel())
+
+
+def _polynomials(rows: Any, ring: Polynomials) -> Any:
+    """A matrix of numbers, or of terms [coefficient, [indeterminate, ..]]."""
+    out = np.empty((len(rows), len(rows[0])), dtype=object)
+    for place in np.ndindex(*out.shape):
+        x = rows[place[0]][place[1]]
+        terms = x if isinstance(x, list) else [[x, []]]
+        each = (math.prod((ring.symbols[name] for name in names), start=ring.scalar(Fraction(c))) for c, names in terms)
+        out[place] = sum(each, ring.scalar(0))
+    return out
+
+
+def facts_hold(record: Any) -> bool:
+    generic = {name: tuple(shape) for name, shape in record.get("generic", {}).items()}
+    if not generic:
+        named = {name: RATIONALS.matrix(_rationals(rows)) for name, rows in record["values"].items()}
+        return _facts_hold(record, named, RATIONALS, _rational)
+    ring = Polynomials(symbol_names(**generic), rational=True)
+    named = {name: _polynomials(rows, ring) for name, rows in record["values"].items()}
+    named |= {name: ring.generic(name, *shape) for name, shape in generic.items()}
+    return _facts_hold(record, named, ring, _rational)
 
 
 def rank_holds(record: Any) -> bool:
@@ -203,4 +294,5 @@ DECIDED = {
     "rank": rank_holds,
     "cover": cover_holds,
     "intervals": intervals_hold,
+    "facts": facts_hold,
 }

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy as sp
 import torch
-from flint import fmpq
+from flint import fmpq, fmpq_mat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from constructions.temporal_difference import executor, identifiability, joint_t
 from numerics import tasks
 from numerics.temporal_difference import joint_training as joint_measured
 from numerics.temporal_difference import learnability as measured
-from numerics.temporal_difference import recovery, recovery_table
+from numerics.temporal_difference import recovery, recovery_curvature, recovery_table
 from numerics.temporal_difference.learnability import closed_moments
 from numerics.torch_arithmetic import TorchArithmetic
 from proofs_check.claim import Verdict
@@ -221,7 +221,7 @@ def test_an_interrupted_run_ends_in_the_same_weights(tmp_path):
     sampled, training = recovery.sample_tasks(SMALL), recovery.Training("trajectory", 30, batch=8)
     told = []
     whole = recovery.train(SMALL, training, sampled, announce=lambda *what: told.append(what))
-    assert told[-1] == ("trajectory loss, 30 steps", 30, 30)
+    assert told[-1] == ("trajectory loss, L=5, g=0.9, 30 steps", 30, 30)
     recovery.train(SMALL, training, sampled, folder=tmp_path, every=5, stop_after=18)
     (file,) = tmp_path.iterdir()
     assert int(np.load(file)["step"]) == 15
@@ -247,6 +247,9 @@ def test_losses_are_ordered_on_a_small_sample():
         for loss, steps in (("trajectory", 50), ("trajectory", 200), ("end point", 50))
     )
     assert all(a < b < c for a, b, c in zip(long, short, end, strict=True))
+    shallow = replace(SMALL, depth=2)
+    two = recovery.train(shallow, recovery.Training("trajectory", 200, batch=16), recovery.sample_tasks(shallow))
+    assert 5 * max(recovery.parameter_errors(two)) < min(long)
 
 
 def test_the_hessian_of_the_trajectory_loss_is_that_of_the_exact_jacobian():
@@ -260,8 +263,78 @@ def test_the_hessian_of_the_trajectory_loss_is_that_of_the_exact_jacobian():
     sampled = recovery.Sampled(
         np.stack([floats(t.A) for t in chosen]), np.stack([floats(t.r)[:, 0] for t in chosen]), values
     )
-    eigenvalues = np.linalg.eigvalsh(J.T @ J)
-    assert recovery_table.condition_number(sampled, 3) == pytest.approx(eigenvalues[-1] / eigenvalues[0], rel=1e-6)
+    eigenvalues = np.linalg.eigvalsh(J.T @ J) / len(J)
+    found = recovery_curvature.curvature(sampled)
+    assert np.allclose(found.eigenvalues, eigenvalues, rtol=1e-9, atol=1e-15)
+    assert found.condition == pytest.approx(eigenvalues[-1] / eigenvalues[0], rel=1e-6)
+
+
+def test_normal_equations_hold_the_gradient_and_the_second_differences():
+    sampled = recovery_curvature.first_tasks(recovery.sample_tasks(SMALL), 7)
+    tensors = [torch.from_numpy(x) for x in (sampled.A, sampled.r, sampled.values)]
+    weights = recovery.start_weights(SMALL)[0] * 20
+    found = recovery_curvature.normal_equations(weights, sampled)
+    expected = recovery.loss_gradient(torch.from_numpy(weights)[None], *tensors, end_point=False)[0].numpy()
+    assert np.allclose(found.right, expected.ravel(), rtol=1e-10, atol=1e-13)
+    assert found.loss == pytest.approx(recovery_curvature.trajectory_loss(weights, sampled), rel=1e-12)
+    # Away from (-I, I), where an exact Jacobian has other columns: the derivative of v^ along one direction, squared.
+    along = 1e-6 * np.random.default_rng(0).standard_normal(weights.shape)
+    ahead, behind = (
+        recovery.estimated_values(torch.from_numpy(weights + sign * along)[None], *tensors[:2], 5) for sign in (1, -1)
+    )
+    slope = float((((ahead - behind) / 2) ** 2).mean())
+    assert along.ravel() @ found.matrix @ along.ravel() == pytest.approx(slope, rel=1e-6)
+
+
+@settings(max_examples=15)
+@given(n=st.integers(1, 3), depth=st.integers(1, 6), seed=st.integers(0, 50))
+def test_every_pair_of_opposite_weights_has_the_same_limit(n, depth, seed):
+    """(C', W) = (-T, T): v^_L = (I - (I - T (I - A))^L) (I - A)^-1 r, in Q, on the built layer."""
+    (task,) = chains(n, 1, seed)
+    T = fmpq_mat(n, n, [fmpq(int(x), 5) for x in np.random.default_rng(seed).integers(-9, 9, n * n)])
+    C, W = (
+        fixed(name, [[Fraction(int(x.p), int(x.q)) for x in row] for row in part.tolist()])
+        for name, part in (("C", -T.transpose()), ("W", T))
+    )
+    program = learnability.free_program(n, depth, C, W)
+    tokens = learnability.state_tokens(task.A, task.r, RATIONALS)
+    built = executor.VALUES.rows(program.steps(tokens, RATIONALS), n, RATIONALS).tolist()[-1]
+    unit = fmpq_mat(n, n, [fmpq(int(i == j)) for i in range(n) for j in range(n)])
+    limit = (unit - task.A).solve(task.r)
+    assert built == (limit - (unit - T * (unit - task.A)) ** depth * limit).entries()
+
+
+def test_the_slow_directions_leave_the_limit_as_it_is():
+    shares = [
+        recovery_curvature.curvature(recovery.sample_tasks(replace(SMALL, depth=depth))).slow_share
+        for depth in (2, 12, 30)
+    ]
+    assert shares[0] < 0.6 < 0.9 < shares[1] < shares[2] <= 1
+
+
+def test_the_prediction_is_gradient_descent_on_the_quadratic_part():
+    found = recovery_curvature.curvature(recovery.sample_tasks(SMALL))
+    hessian = found.vectors @ np.diag(found.eigenvalues) @ found.vectors.T
+    start = recovery.start_weights(SMALL)
+    target, weights = recovery.target_of(4).ravel(), start[0].ravel()
+    for _ in range(50):
+        weights = weights - hessian @ (weights - target) / found.eigenvalues[-1]
+    expected = recovery.parameter_errors(weights.reshape(1, 8, 4))
+    assert [found.predicted(start[0], 50)] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("depth", [2, 30])
+def test_second_order_descent_recovers_the_weights(depth):
+    setting = replace(SMALL, depth=depth)
+    sampled = recovery_curvature.first_tasks(recovery.sample_tasks(setting), 12)
+    start, _ = recovery.start_weights(setting)
+    weights, steps = recovery_curvature.levenberg_marquardt(start, sampled)
+    assert recovery.parameter_errors(weights[None])[0] < 1e-14
+    assert 2 < steps < 30
+    fewer, steps = recovery_curvature.levenberg_marquardt(start, sampled, most_steps=2)
+    assert steps == 2
+    losses = [recovery_curvature.trajectory_loss(w, sampled) for w in (start, fewer, weights)]
+    assert losses[0] > losses[1] > losses[2]
 
 
 def test_descent_from_perturbed_weights_comes_back_to_the_surface():
@@ -273,10 +346,30 @@ def test_descent_from_perturbed_weights_comes_back_to_the_surface():
     assert joint_measured.surface_distance(joint_measured.compiled_weights(2, arithmetic)) == 0
 
 
+def test_rows_say_where_a_figure_is_not_reached():
+    far = recovery_table._row("long", SMALL, 3.3e-3, [0.08, 0.07], "too slow")
+    near = recovery_table._row("short", SMALL, 7.4e-2, [0.05, 0.03, 0.04], "too slow")
+    assert (far["agrees"], near["agrees"]) == (False, True)
+    assert far["reason"] == "too slow; smallest 7.00e-02, median 7.50e-02"
+    assert near["reason"] == "smallest 3.00e-02, median 4.00e-02"
+    exact = [recovery_table._exact_row(near | {"ours": ours}, "why")["agrees"] for ours in (1e-15, 1e-9)]
+    assert exact == [True, False]
+    errors = {"calibrated": [1e-15, 1e-15], "long": [0.01, 0.02], "short": [0.1, 0.1], "end": [1.0, 1.0]}
+    assert recovery_table._order(SMALL, errors)["agrees"]
+    for changed in ({"short": [0.1, 0.01]}, {"calibrated": [0.015, 0.015]}, {"end": [1.0, 0.09]}):
+        assert not recovery_table._order(SMALL, errors | changed)["agrees"]
+    decides = recovery_table._what_decides(replace(SMALL, depth=12))
+    assert decides["agrees"]
+    moments = closed_moments(recovery.sample_tasks(SMALL).A)
+    assert decides["ours"].startswith(f"{moments.high / moments.low:.1f} / ")
+    assert "lie to 94 % in (M, -M)" in decides["reason"]
+
+
 @pytest.mark.slow
 def test_the_quick_reproduction_shows_the_order(tmp_path):
     rows = recovery_table.reproduce_recovery(quick=True, folder=tmp_path)
     assert {"name", "quantity", "setting", "source", "ours", "agrees", "reason", "seed"} <= set(rows[0])
     assert all(row["ours"] <= 5e-15 for row in rows[:2])
-    assert [row["agrees"] for row in rows if row["name"] == "order of the losses"] == [True]
-    assert len(list(tmp_path.iterdir())) == 3
+    assert [row["agrees"] for row in rows if row["name"].startswith("order of the losses")] == [True]
+    assert len(list(tmp_path.iterdir())) == 4
+    assert not any(row["agrees"] for row in rows if "discount" in row["name"] and "order" not in row["name"])

@@ -16,7 +16,7 @@ from constructions.temporal_difference.softmax_executor import CONTEXTS, PARTS, 
 from numerics import tasks
 from numerics.temporal_difference import softmax_executor as measured
 from numerics.torch_arithmetic import TorchArithmetic
-from proofs_check.temporal_difference import softmax_executor as proofs
+from proofs_check.temporal_difference.softmax_facts import with_logarithms
 
 CHAIN = tasks.dirichlet_chain(n=3, transitions=12)
 
@@ -48,7 +48,7 @@ def test_it_equals_direct_iteration(kind, n, depth, seed, ends, g, delta):
     """Neither delta nor the kind of context shows in the values, and K exceeds the row sums of every task."""
     task = tasks.dirichlet_chain(n=n, transitions=4 * n, discount=g, seed=seed)
     task = tasks.with_terminal(task, 0.3, seed) if ends else task
-    found = proofs.with_logarithms(from_context(n, depth, g, kind, delta), task)
+    found = with_logarithms(from_context(n, depth, g, kind, delta), task)
     assert as_fractions(found) == iterated(task, depth)
 
 
@@ -97,7 +97,7 @@ def test_balanced_vectors_have_a_norm_near_one():
 def test_zero_rewards_give_zero():
     task = tasks.with_zero_rewards(CHAIN)
     for kind in CONTEXTS:
-        assert not any(proofs.with_logarithms(from_context(3, 5, "9/10", kind), task).entries())
+        assert not any(with_logarithms(from_context(3, 5, "9/10", kind), task).entries())
 
 
 def test_without_delta_a_zero_is_lost():
@@ -128,9 +128,9 @@ def test_bad_input():
     loud = tasks.ring([100, 0, -100], "1/2")
     with pytest.raises(BadInput, match=r"expected weights of target \d with a sum below K"):
         from_context(3, 4, "1/2", "companion").outputs(loud, TorchArithmetic("float64"))
-    assert as_fractions(
-        proofs.with_logarithms(from_context(3, 4, "1/2", "companion", largest_reward=100), loud)
-    ) == iterated(loud, 4)
+    assert as_fractions(with_logarithms(from_context(3, 4, "1/2", "companion", largest_reward=100), loud)) == iterated(
+        loud, 4
+    )
 
 
 def test_unfactored_logarithms():

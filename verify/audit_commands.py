@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from rich.markup import escape
 
 from . import display, storage, working
 from .application import Device, Ids, Json, Quick, Seed, app, print_json
-from .auditing import Request, audit, replay, replay_document, worst_rows
+from .auditing import Request, audit_theorem, replay
 from .environment import environment
 
 Many = list[str] | None
@@ -27,65 +26,77 @@ def audit_formats(
     horizon: Annotated[int | None, typer.Option("--horizon", min=1, help="Rounds T, tokens T or depth L.")] = None,
     tolerance: Annotated[float, typer.Option("--tolerance", help="Relative error that names the stage.")] = 1e-2,
     replayed: Annotated[Path | None, typer.Option("--replay", help="A worst case to run again.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that an interrupted audit made.")] = False,
     device: Device = "cpu",
     quick: Quick = False,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
     """Error of each construction in each number format, with rigorous bounds; exit code 1 if one is violated."""
-    documents: list[dict[str, Any]]
+    documents: list[dict[str, Any]] = []
     rest: dict[str, Any]
     if replayed is not None:
         row, same = replay(storage.read_json(replayed, "a worst case of an audit"), lambda step: None)
-        documents, rest = [row.to_json()], {"same": same}
+        documents, rest = [row], {"same": same}
     else:
         request = Request(
             tuple(ids or ()), _listed(formats), _listed(model), task, horizon, device, quick, seed, tolerance
         )
-        documents, same, rest = [], True, {"seed": seed}
+        same, rest = True, {"seed": seed}
         with working.progress(Console(stderr=True), None, json) as announce:
             for theorem in request.theorems:
-                rows = list(audit(dataclasses.replace(request, ids=(theorem,)), announce))
-                own = [row.to_json() for row in rows]
-                documents += own
-                # Stored theorem by theorem: what a long run has done is kept if it is cut short.
-                storage.store("audit", theorem, {"quick": quick, "seed": seed, "rows": own})
-                for row in worst_rows(rows):
-                    name = f"{theorem}-{row.setting.format}-{row.setting.model}"
-                    storage.write_json(storage.RUNS / "audit" / "worst" / f"{name}.json", replay_document(request, row))
+                documents += audit_theorem(theorem, request, announce, resume)
     if json:
         print_json({"audit": documents, **rest, "environment": environment(device)})
     else:
         render(documents, Console())
         if not same:
             Console().print("[bold red]the worst entry came out otherwise than recorded[/]")
-    raise typer.Exit(0 if same and all(d["sound"] for d in documents) else working.REFUTED)
+    raise typer.Exit(0 if same and all(d["sound"] is not False for d in documents) else working.REFUTED)
 
 
 def _listed(given: Many) -> tuple[str, ...]:
     return tuple(part for text in given or () for part in text.split(",") if part)
 
 
+def _bound(value: Any) -> str:
+    return "no bound" if value == "inf" else display.figure(value)
+
+
 def render(documents: list[dict[str, Any]], console: Console) -> None:
-    """A table for each theorem, variant and task."""
+    """A table for each theorem, variant and task, and under it what a reader must know of single rows."""
+    from numerics.audit import MODEL_TEXT
+
+    short = {text: name for name, text in MODEL_TEXT.items()}
     for theorem, variant, task in dict.fromkeys((d["theorem"], d["variant"], d["task"]) for d in documents):
         console.print(f"[bold]{theorem}[/], {escape(variant)}, on {escape(task)}")
-        table = display.table_of("format", "MODEL", "error", "relative", "bits lost", "running", "a priori", "sound")
+        table = display.table_of("format", "model", "error", "relative", "bits lost", "running", "a priori", "sound")
+        below = []
         for d in documents:
             if (d["theorem"], d["variant"], d["task"]) != (theorem, variant, task):
                 continue
-            notes = [f"{name}: {text} differ" for name, text in d["branches"].items()]
-            notes += [f"first off at {d['stage']}"] if d["stage"] else []
-            below = escape("; ".join([*notes, *d["flags"]]))
-            device = "" if d["device"] == "cpu" else f", {d['device']}"
+            model = short[d["model"]] + ("" if d["device"] == "cpu" else f", {d['device']}")
             table.add_row(
                 d["format"],
-                f"{d['model']}{device}\n[dim]{below}[/]" if below else f"{d['model']}{device}",
+                model,
                 display.figure(d["error"]["absolute"]["max"]),
                 display.figure(d["error"]["relative"]["max"]),
                 f"{d['bits_lost']:g}",
-                display.figure(d["running_bound"]),
-                display.figure(d["a_priori"]),
-                "[green]yes[/]" if d["sound"] else "[bold red]VIOLATED[/]",
+                _bound(d["running_bound"]),
+                _bound(d["a_priori"]),
+                {True: "[green]yes[/]", False: "[bold red]VIOLATED[/]", None: "no bound"}[d["sound"]],
             )
+            if notes := _notes(d):
+                below.append(f"[dim]{d['format']}, {model}: {escape('; '.join(notes))}[/]")
         console.print(table)
+        for line in below:
+            console.print(line)
+
+
+def _notes(document: dict[str, Any]) -> list[str]:
+    notes = [f"{name}: {text} differ" for name, text in document["branches"].items()]
+    if document["unbounded"]:
+        notes.append(f"{document['unbounded']} of {document['entries']} entries without a running bound")
+    if document["stage"]:
+        notes.append(f"first off at {document['stage']}")
+    return [*notes, *document["flags"]]

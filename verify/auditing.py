@@ -1,16 +1,25 @@
-"""`verify audit`: which theorems have an audit, which settings a run has, and its document."""
+"""`verify audit`: which theorems have an audit, which settings a run has, and the documents of its rows.
+
+Rows are documents from the start, as JSON has them (infinities are text), whether they were just made or were kept by
+an earlier command.
+"""
 
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from constructions.errors import BadInput
 
+from . import __version__, storage
+
 if TYPE_CHECKING:
-    from numerics.audit import AuditRow, Plan, Setting, Subject
+    from numerics.audit import Plan, Setting, Subject
+
+Document = dict[str, Any]
 
 WINGS = {
     "td.executor": ("temporal_difference.audit", "subjects"),
@@ -64,7 +73,9 @@ class Request:
             BadInput: an unknown format, model or device, or a tolerance that is not positive.
         """
         from numerics.audit import EVERY, TORCH, TORCH_NAMES, WIDE, Setting
+        from numerics.torch_arithmetic import parse_device
 
+        parse_device(self.device)
         if not 0 < self.tolerance < float("inf"):
             raise BadInput(f"tolerance: expected a positive finite number, found {self.tolerance}")
         formats = self.formats or (QUICK_FORMATS if self.quick else FULL_FORMATS)
@@ -92,42 +103,88 @@ def subjects(request: Request) -> Iterator[Subject]:
         yield from found(theorem, request.plan())
 
 
-def audit(request: Request, announce: Callable[[str], Any]) -> Iterator[AuditRow]:
-    """A row for each subject and setting.
+def audit(request: Request, announce: Callable[[str], Any], kept: Sequence[Document] = ()) -> Iterator[Document]:
+    """A row for each subject and setting; those that are kept already are not made again.
 
     Raises:
         BadInput: see `subjects` and `Request.settings`.
     """
-    from numerics.audit import audit_row
+    from numerics.audit import MODEL_TEXT, audit_row
 
+    def place(row: Document) -> tuple[str, ...]:
+        return tuple(row[name] for name in ("theorem", "variant", "task", "format", "model", "device"))
+
+    known = {place(row): row for row in kept}
     settings = request.settings()
     for subject in subjects(request):
-        announce(f"{subject.theorem}, {subject.variant}")
         for setting in settings:
-            yield audit_row(subject, setting)
+            announce(f"{subject.theorem}, {subject.variant}: {setting.format}, {MODEL_TEXT[setting.model]}")
+            names = subject.theorem, subject.variant, subject.task, setting.format
+            found = known.get((*names, MODEL_TEXT[setting.model], setting.device))
+            yield found if found is not None else json.loads(storage.to_json(audit_row(subject, setting).to_json()))
 
 
-def replay_document(request: Request, row: AuditRow) -> dict[str, Any]:
+def choices(request: Request) -> Document:
+    """What an audit must have in common with the one that it resumes."""
+    names = ("task", "horizon", "quick", "seed", "tolerance")
+    return {"contextproof": __version__, **{name: getattr(request, name) for name in names}}
+
+
+def audit_theorem(
+    theorem: str, request: Request, announce: Callable[[str], Any], resume: bool = False
+) -> list[Document]:
+    """The rows of one theorem, stored under `runs/audit/` one by one, with a worst case for each format and model.
+
+    Raises:
+        BadInput: see `audit`; with `resume`, a stored audit that is damaged.
+    """
+    path = storage.RUNS / "audit" / f"{theorem}.json"
+    kept, rows = list[Document](), list[Document]()
+    if resume and path.exists():
+        stored = storage.read_json(path, "a stored audit")
+        kept = stored.get("rows", []) if stored.get("choices") == choices(request) else []
+
+    def keep(complete: bool) -> None:
+        given = {"quick": request.quick, "seed": request.seed, "choices": choices(request), "complete": complete}
+        # Rows of an earlier command that this one has not come to yet are not lost.
+        rest = [] if complete else [row for row in kept if row not in rows]
+        storage.store("audit", theorem, {**given, "rows": rows + rest})
+
+    for row in audit(replace(request, ids=(theorem,)), announce, kept):
+        rows.append(row)
+        if row not in kept:
+            keep(False)
+    keep(True)
+    for row in worst_rows(rows):
+        document = replay_document(request, row)
+        name = "-".join([theorem, row["format"], *document["replay"]["models"]])
+        storage.write_json(storage.RUNS / "audit" / "worst" / f"{name}.json", document)
+    return rows
+
+
+def replay_document(request: Request, row: Document) -> Document:
     """All that `replay` needs to run a row again, and the entry that was furthest off."""
+    from numerics.audit import MODEL_TEXT
+
     return {
         "replay": {
-            "ids": [row.subject.theorem],
-            "formats": [row.setting.format],
-            "models": [row.setting.model],
+            "ids": [row["theorem"]],
+            "formats": [row["format"]],
+            "models": [name for name, text in MODEL_TEXT.items() if text == row["model"]],
             "task": request.task,
             "horizon": request.horizon,
-            "device": row.setting.device,
+            "device": row["device"],
             "quick": request.quick,
             "seed": request.seed,
             "tolerance": request.tolerance,
         },
-        "variant": row.subject.variant,
-        "task": row.subject.task,
-        "worst": row.worst,
+        "variant": row["variant"],
+        "task": row["task"],
+        "worst": row["worst"],
     }
 
 
-def replay(document: dict[str, Any], announce: Callable[[str], Any]) -> tuple[AuditRow, bool]:
+def replay(document: Document, announce: Callable[[str], Any]) -> tuple[Document, bool]:
     """The row of a replay document, run again, and whether its worst entry came out the same.
 
     Raises:
@@ -143,16 +200,20 @@ def replay(document: dict[str, Any], announce: Callable[[str], Any]) -> tuple[Au
             f"replay: expected a worst case that verify audit wrote, found another document ({error})"
         ) from error
     for row in audit(request, announce):
-        if (row.subject.variant, row.subject.task) == (variant, task):
-            return row, (row.worst["entry"], row.worst["computed"]) == kept
+        if (row["variant"], row["task"]) == (variant, task):
+            return row, (row["worst"]["entry"], row["worst"]["computed"]) == kept
     raise BadInput(f"replay: expected the variant {variant} on {task}, found none")
 
 
-def worst_rows(rows: Sequence[AuditRow]) -> list[AuditRow]:
+def worst_rows(rows: Sequence[Document]) -> list[Document]:
     """Of each theorem, format and model the row with the largest relative error."""
-    best: dict[tuple[str, str, str], AuditRow] = {}
+    best: dict[tuple[str, str, str], Document] = {}
     for row in rows:
-        key = row.subject.theorem, row.setting.format, row.setting.model
-        if key not in best or row.errors["relative"]["max"] > best[key].errors["relative"]["max"]:
+        key = row["theorem"], row["format"], row["model"]
+        if key not in best or _relative(row) > _relative(best[key]):
             best[key] = row
     return list(best.values())
+
+
+def _relative(row: Document) -> float:
+    return float(row["error"]["relative"]["max"])

@@ -10,8 +10,8 @@ from typing import Any
 
 KEYWORDS = """
 as at by cofix else end exists exists2 fix for forall fun have if in is let match mod of on over proof return then under
-using where with Prop Set SProp Type ring words by_words by_inclusions by_blocks tt nil nat matrix sumn part
-part_itself part_other scalar_symmetric
+using where with Prop Set SProp Type ring words by_words by_blocks tt nil nat matrix sumn part
+part_itself part_other scalar_symmetric iter iterate iterated corrected still corrected_after mulmx row_mx
 """
 """What a letter cannot be called: words of the language, and names that every section has."""
 
@@ -61,12 +61,14 @@ class Section:
         names: every identifier of the section.
         sizes: size as recorded -> as written in Coq; the number 1 is itself.
         letters: letter as recorded -> identifier.
+        rules: hypothesis -> the letters in it, as recorded; of those that were stated.
     """
 
     record: Mapping[str, Any]
     names: Names = field(default_factory=Names)
     sizes: dict[str, str] = field(init=False)
     letters: dict[str, str] = field(init=False)
+    rules: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = [letter["shape"] for letter in self.record["letters"].values()]
@@ -133,6 +135,7 @@ class Section:
             if not seen & {key, flip}:
                 name = self.names.new(f"rule_{len(out) + 1}")
                 out.append((name, f"{self.word(left)} = {self.sum(right, self.shape(left))}"))
+                self.rules[name] = {x for word in (left, *(w for _, w in right)) for x, _ in word}
             seen.add(key)
         return out
 
@@ -172,10 +175,14 @@ class Used:
     symmetric: Iterable[str]
     rules: Iterable[str]
 
-    def tactic(self, name: str) -> str:
-        """The library's tactic `words` with these, under a name."""
+    def words(self) -> str:
+        """The library's tactic `words` with these."""
         lists = [f"({', '.join(['tt', *items])})" for items in (self.letters, self.symmetric, self.rules)]
-        return f"Ltac {name} := words ring [:: {'; '.join(dict.fromkeys(self.sizes))}] {' '.join(lists)}."
+        return f"words ring [:: {'; '.join(dict.fromkeys(self.sizes))}] {' '.join(lists)}"
+
+    def tactic(self, name: str) -> str:
+        """The same under a name."""
+        return f"Ltac {name} := {self.words()}."
 
 
 def lemma(name: str, statement: str, proof: str) -> list[str]:

@@ -4,9 +4,9 @@
 
 A record of kind `words` or `layer` (`proofs_check/records.py`) becomes a section over any commutative ring: sizes and
 letters as variables, rules as hypotheses (one of a rule and its transpose), identities as lemmas. A layer with full
-routes is stated once more as P, Q and the mask on the whole token matrix (`verify.export_blocks`), and the executor at
-every depth by a fixed induction. No lemma has a proof of its own: the tactic of the library `coq/Words.v` decides it,
-and what the kernel then relies on is printed.
+routes is stated once more as P, Q and the mask on the whole token matrix (`verify.export_blocks`), and what follows for
+any number of layers, digits, tokens or rounds by inductions of the library (`verify.export_theorems`). No lemma has a
+proof of its own: the tactic `words` of the library in `coq/` decides it, and what the kernel then relies on is printed.
 """
 
 from __future__ import annotations
@@ -22,27 +22,38 @@ from proofs_check.claim import Assurance, Certificate, Verdict
 
 from . import storage
 from .coq_text import Names, Section, Unexported, Used, comment, identifier, lemma
-from .export_blocks import block_lines
+from .export_blocks import whole_layer
+from .export_inductions import Induction, grown, iterated
+from .export_theorems import GOES_ON
 from .row import Options, Row
 
-LIBRARY = ("Words.v",)
-"""The fixed sources that every theorem needs."""
+LIBRARY = ("Words.v", "Reading.v", "Blocks.v", "Iterates.v", "Executor.v")
+"""The fixed sources that every theorem needs, each after those that it needs."""
 
-INDUCTIONS = {"td.executor": (("Executor.v",), ("td_executor_every_depth.v",))}
-"""Theorem -> fixed sources before and after its own: an induction over layers, and its use for the layer as built."""
+INDUCTIONS = {
+    "td.krylov": (("Krylov.v",), ("td_krylov_every_round.v",)),
+    "td.doubling": (("Doubling.v",), ("td_doubling_every_depth.v",)),
+    "recurrent.delta-rule": (("DeltaRule.v",), ("recurrent_delta_rule_every_chunk.v",)),
+    "online.weighted-majority": (("LogWeights.v",), ("online_weighted_majority_every_round.v",)),
+    "online.q-learning": ((), ("online_q_learning_every_round.v",)),
+    "online.hedge": (("LogWeights.v",), ("online_hedge_every_round.v",)),
+}
+"""Theorem -> fixed sources before and after its own: an induction, and its use for what was built."""
 
 PACKAGE = "ContextProof"
 
 HEAD = f"""\
 From mathcomp Require Import all_ssreflect ssralg matrix.
-From {PACKAGE} Require Import Words.
+From {PACKAGE} Require Import Words Reading Blocks Iterates Executor.
 
 Local Open Scope ring_scope.
 """
 
 
-def section(record: Mapping[str, Any], module: str) -> tuple[list[str], list[str]]:
-    """Lines of one record, in a module of its own; and the full names of its lemmas.
+def section(
+    record: Mapping[str, Any], module: str, induction: Induction | str | None = None
+) -> tuple[list[str], list[str]]:
+    """Lines of one record, in a module of its own, and how it goes on; and the full names of its lemmas.
 
     Identities whose sides are recorded equal, such as a block that no head writes, say nothing by themselves and are
     left to the statement on the whole token matrix.
@@ -63,9 +74,21 @@ def section(record: Mapping[str, Any], module: str) -> tuple[list[str], list[str
         if left != right:
             proved.append(s.names.new(identity["name"]))
             lines += lemma(proved[-1], f"{left} = {right}", "by_words.")
-    blocks, more = block_lines(s, used)
-    body = ["Section At_every_size.", *lines, *blocks, "", "End At_every_size."]
-    return [f"Module {module}.", *body, f"End {module}."], [f"{module}.{name}" for name in (*proved, *more)]
+    whole = whole_layer(s, used)
+    more: tuple[list[str], list[str]] = ([], [])
+    if whole is not None:
+        lines += whole.lines
+        proved.append(whole.layer)
+        if isinstance(induction, Induction):
+            more = iterated(whole, induction)
+    elif isinstance(induction, str):
+        more = grown(s, induction)
+    if induction is not None and not more[1]:
+        raise Unexported(f"no layer on the whole token matrix in {module}, which goes on from step to step")
+    lines += more[0]
+    proved += more[1]
+    body = ["Section At_every_size.", *lines, "", "End At_every_size."]
+    return [f"Module {module}.", *body, f"End {module}."], [f"{module}.{name}" for name in proved]
 
 
 @dataclass(frozen=True)
@@ -94,7 +117,7 @@ def exported(certificate: Certificate) -> Exported | None:
     names, proved = Names(), []
     for record in records:
         part = record.get("part") or claim.name
-        body, lemmas = section(record, names.new(part))
+        body, lemmas = section(record, names.new(part), GOES_ON.get((claim.theorem, claim.name, part)))
         if lemmas:
             lines += ["", f"(** ** {comment(part)} *)", *body]
             proved += lemmas
@@ -147,6 +170,7 @@ def export_proof(row: Row, options: Options, folder: Path) -> dict[str, Any]:
         "theorem": row.theorem,
         "folder": str(folder),
         "files": [{"name": source.name, "lemmas": source.lemmas} for source in files],
+        "fixed": [*LIBRARY, *before, *after],
         "not exported": [c.name for c in row.claims(options) if c.name not in exported_claims],
     }
 

@@ -90,7 +90,8 @@ def judge_theorem(
 
 def _judge(tries: Sequence[Try], runs_whole: bool) -> tuple[str, str]:
     accepted: list[Try] = []
-    missing, steps = [], []
+    missing: list[str] = []
+    steps: list[str] = []
     for attempt in tries:
         certificate = attempt.claim.certify(attempt.subject)
         if certificate.verdict is Verdict.REFUTED:
@@ -122,7 +123,7 @@ def judge_references(claim: Claim, records: Sequence[Any]) -> Iterator[Judged]:
     if isinstance(subject, list) and subject and isinstance(subject[0], Instance):
         smallest = min(subject, key=lambda one: one.task.size)
         for text, other in _other_references(smallest.construction):
-            asked = []
+            asked: list[Any] = []
 
             def reference(task: Any, arithmetic: Any, other: Reference = other, asked: list[Any] = asked) -> Any:
                 asked.append(task)

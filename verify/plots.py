@@ -160,7 +160,7 @@ def audit_plot(rows: Sequence[Mapping[str, Any]]) -> str:
             "arithmetic": f"{row['format']}, {row['model']}",
             "error": {"absolute": row["error"]["absolute"]["max"]},
             "bound": row["running_bound"],
-            "sound": row["sound"],
+            "sound": row["sound"] is not False,
         }
         for row in rows
     ]

@@ -24,12 +24,14 @@ class Record:
         best: m*, of the best expert.
         expected: expected mistakes of the learner that follows an expert drawn by weight.
         potential_holds: whether W' <= (1 - eps/2) W after every mistake.
+        decisions: the labels that the program decides for.
     """
 
     mistakes: int
     best: int
     expected: Fraction
     potential_holds: bool
+    decisions: tuple[int, ...]
 
 
 def record(built: Construction, task: ExpertTask) -> Record:
@@ -40,7 +42,8 @@ def record(built: Construction, task: ExpertTask) -> Record:
     """
     w = list(task.weights)
     mistakes, holds, expected = 0, True, Fraction(0)
-    for t, decision in enumerate(_decided(built, task)):
+    decided = tuple(_decided(built, task))
+    for t, decision in enumerate(decided):
         before, wrong = sum(w, Fraction(0)), task.wrong(t)
         expected += sum((x for x, erred in zip(w, wrong, strict=True) if erred), Fraction(0)) / before
         w = [x * (1 - task.eps) if erred else x for x, erred in zip(w, wrong, strict=True)]
@@ -48,7 +51,7 @@ def record(built: Construction, task: ExpertTask) -> Record:
             mistakes += 1
             holds = holds and sum(w) <= (1 - task.eps / 2) * before
     best = min(sum(task.wrong(t)[i] for t in range(task.rounds)) for i in range(task.n))
-    return Record(mistakes, best, expected, holds)
+    return Record(mistakes, best, expected, holds, decided)
 
 
 def _decided(built: Construction, task: ExpertTask) -> list[int]:

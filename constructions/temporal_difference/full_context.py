@@ -31,7 +31,7 @@ from typing import Any
 from flint import fmpq
 
 from ..arithmetic import Arithmetic, Array, Exact
-from ..construction import Construction, Steps
+from ..construction import Construction, Reading, Steps
 from ..errors import BadInput
 from ..layers import Head, Layer, LinearAttention, Public, Repeat, Rows, fixed, full
 from ..layout import Layout, Size
@@ -340,6 +340,7 @@ def construction(
         assumptions=ASSUMPTIONS,
         answer=(("prediction at depth", depth + 1),),
         source=f"arXiv 2405.13861, {algorithm}",
+        reads=Reading("step", "query", _moving(algorithm), sign=-1),
     )
 
 

@@ -258,6 +258,7 @@ def construction(
         assumptions=_assumed(balanced) + executor.ASSUMPTIONS[1:],
         answer=(("prediction at depth", depth + 1),),
         source=SOURCE,
+        reads=executor.VALUES,
     )
 
 

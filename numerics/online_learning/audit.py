@@ -60,7 +60,7 @@ LEAK = Fraction(1, 5)
 
 def majority_task(name: str, plan: Plan) -> ExpertTask:
     """The task of a name, eps = 1/10."""
-    rounds = plan.horizon or (40 if plan.quick else 300)
+    rounds = plan.horizon or (40 if plan.quick else 80)
     if name == "sampled":
         return expert_tasks.sampled_experts(4, rounds, "1/10", 3, plan.seed)
     if name == "opposed":
@@ -147,7 +147,7 @@ def majority_bound(task: ExpertTask, setting: Setting) -> float | None:
 
 def control_task(name: str, plan: Plan) -> ControlTask:
     """The task of a name: alpha = 1/10, g = 9/10 or 1/2."""
-    rounds = plan.horizon or (24 if plan.quick else 200)
+    rounds = plan.horizon or (24 if plan.quick else 40)
     discount = "9/10" if name == "slow discount" else "1/2"
     return random_control(4, 3, rounds, "1/10", discount, seed=plan.seed, start=False, terminal=False)
 
@@ -189,7 +189,7 @@ def _run_control(
     exact = tables.entries()
     pairs = [(t, x.successor) for t, x in enumerate(task.transitions) if x.successor >= 0]
     wrong = sum(greedy(values, t, s) != greedy(exact, t, s) for t, s in pairs)
-    flags = (f"{bounds.undecided} comparisons not decided by running bounds",) if bounds.undecided else ()
+    flags = (f"comparisons not decided by running bounds: {bounds.undecided}",) if bounds.undecided else ()
     method = f"{OPERATIONS}, or exact residuals of the rounds"
     branches = {"argmax": (wrong, len(pairs))}
     return Trial(values, limits, method, branches, finder.first, flags, finder.violated)
@@ -219,7 +219,7 @@ def plateau(task: ControlTask, target: BinaryFormat) -> tuple[float, float]:
         if t == rounds:
             after = error
         last, error = error, (1 - alpha * (1 - g)) * error + local(Q + error)
-        if error + 4 * u * (Q + 1) >= 1 or float(target.largest) < 4 * (Q + 1):
+        if error + 4 * u * (Q + 1) >= 1 or target.largest < 4 * (Q + 1):
             return (math.inf if t <= rounds else after), math.inf
         if t > rounds and error <= last * (1 + 1e-12):
             break

@@ -1,15 +1,10 @@
-"""A constant increment added again and again in p bits: where it stalls, and how weighted majority can avoid it.
+"""A constant increment added again and again in p bits, and where it stalls.
 
 In the binade [2^k, 2^(k + 1)) numbers are u_k = 2^(k + 1 - p) apart, and h > 0 added to x = N u_k gives the nearest of
 them: x advances by RN(h / u_k) u_k, ties to even (a tie with N odd happens at most once a binade, as its result is
 even). A sum beyond the binade is rounded to the next one's spacing. When h <= u_k / 2 = 2^(k - p) nothing is added any
 more: the state stalls at the first such 2^k, and 2^p .. 2^(p + 1) updates or so have been made whatever h is. The
 rounding of every update in a binade is the same, so the error grows like its square before the stall.
-
-Encodings of its state in p bits (decisions are taken from it in float64, so that the state alone counts):
-log weights as they are (raw); less their maximum after every round (renormalised); mistakes as integers, with
-log(1 - eps) in the query's weights (counts); the same less their minimum (relative counts); log weights with what each
-addition lost in a second number (compensated); and rounded up or down at random, right on average (stochastic).
 """
 
 from __future__ import annotations
@@ -17,12 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from numerics.formats import bits, round_doubles
+
 Rounding = Callable[[float], float]
+ArrayRounding = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def rounder(precision: int) -> Rounding:
@@ -35,6 +33,11 @@ def rounder(precision: int) -> Rounding:
         return math.ldexp(round(math.ldexp(digits, precision)), exponent - precision)
 
     return nearest
+
+
+def array_rounder(precision: int) -> ArrayRounding:
+    """The same for arrays."""
+    return partial(round_doubles, target=bits(precision)) if precision < 53 else np.asarray
 
 
 def iterated(h: float, precision: int, updates: int) -> NDArray[np.float64]:
@@ -101,82 +104,6 @@ def stall(h: float, precision: int) -> tuple[int, float]:
 def increment(eps: Fraction, precision: int) -> float:
     """-log(1 - eps) rounded to p bits (from 53, whose double rounding matters to none of the eps used)."""
     return rounder(precision)(-math.log1p(-float(eps)))
-
-
-def mistakes(rounds: int, experts: int, seed: int) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Who errs, labels, and predictions over two labels: accuracies drawn from U(.3, .9), shape (T, n)."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(2, size=rounds)
-    wrong = rng.random((rounds, experts)) >= rng.uniform(0.3, 0.9, size=experts)
-    return wrong, labels, np.where(wrong, 1 - labels[:, None], labels[:, None])
-
-
-def states(encoding: str, wrong: NDArray[np.bool_], h: float, precision: int, seed: int = 0) -> NDArray[np.float64]:
-    """-log w before every round as the encoding has it, up to a common term; shape (T, n)."""
-    before = np.vstack([np.zeros((1, wrong.shape[1]), int), np.cumsum(wrong, axis=0)[:-1]])
-    if encoding in ("raw", "counts"):
-        step = h if encoding == "raw" else 1.0
-        table = iterated(step, precision, int(before.max(initial=0)))
-        return table[before] * (1.0 if encoding == "raw" else h)
-    return _looped(encoding, wrong, h, precision, seed)
-
-
-def _looped(encoding: str, wrong: NDArray[np.bool_], h: float, precision: int, seed: int) -> NDArray[np.float64]:
-    nearest, rng = rounder(precision), np.random.default_rng(seed)
-    T, n = wrong.shape
-    out = np.empty((T, n))
-    x, lost = [0.0] * n, [0.0] * n
-    step = 1.0 if encoding == "relative counts" else h
-    for t, row in enumerate(wrong.tolist()):
-        out[t] = x if encoding != "compensated" else [a + b for a, b in zip(x, lost, strict=True)]
-        for i, erred in enumerate(row):
-            if not erred:
-                continue
-            if encoding == "compensated":
-                part = nearest(lost[i] + step)
-                total = nearest(x[i] + part)
-                lost[i] = nearest(part - nearest(total - x[i]))
-                x[i] = total
-            elif encoding == "stochastic":
-                x[i] = _either(x[i] + step, precision, float(rng.random()))
-            else:
-                x[i] = nearest(x[i] + step)
-        if encoding in ("renormalised", "relative counts"):
-            least = min(x)
-            x = [nearest(v - least) for v in x]
-    return out * h if encoding == "relative counts" else out
-
-
-def _either(x: float, precision: int, draw: float) -> float:
-    digits, exponent = math.frexp(x)
-    scaled = math.ldexp(digits, precision)
-    low = math.floor(scaled)
-    return math.ldexp(low + (draw < scaled - low), exponent - precision)
-
-
-ENCODINGS = ("raw", "renormalised", "counts", "relative counts", "compensated", "stochastic")
-
-
-def decisions(logs: NDArray[np.float64], said: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The label of larger mass in each round, 0 of equal ones; `logs` are -log w."""
-    weights = np.exp(logs.min(axis=1, keepdims=True) - logs)
-    return (2 * (weights * said).sum(axis=1) > weights.sum(axis=1) * (1 + 1e-13)).astype(int)
-
-
-def encoding_row(encoding: str, precision: int, eps: Fraction, rounds: int, seed: int) -> dict[str, Any]:
-    """Error of the state (up to a common term) and share of wrong decisions of one encoding."""
-    wrong, _, said = mistakes(rounds, 4, seed)
-    h = -math.log1p(-float(eps))
-    used = increment(eps, precision) if "counts" not in encoding else h
-    found = states(encoding, wrong, used, precision, seed)
-    exact = states("counts", wrong, h, 53)
-    if encoding == "raw":
-        error = np.abs(found - exact).max()
-    else:
-        moved = [x - x.min(axis=1, keepdims=True) for x in (found, exact)]
-        error = np.abs(moved[0] - moved[1]).max()
-    off = decisions(found, said) != decisions(exact, said)
-    return {"error": float(error), "wrong": float(off.mean())}
 
 
 def law_cases(quick: bool) -> list[tuple[int, Fraction, int]]:

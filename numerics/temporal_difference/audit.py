@@ -1,8 +1,9 @@
 """The temporal-difference theorems in the audit: executor, Krylov encoder, memory-optimal context.
 
 Running bound: the smaller of `RunningBounds` and of `residual_bound`, e_{l+1} <= g |P| e_l + |v_{l+1} - r - A v_l|,
-whose residuals are exact. There is no a-priori bound: it would need the conditioning of the Krylov basis. Encoders get
-the exact k as their number of rounds, but for the variant that leaves the gates to the floats.
+whose residuals are exact. A priori: that of `a_priori` for executors on their exact context. Encoders have none: it
+would contain the conditioning of the Krylov basis. They get the exact k as their number of rounds, but for the variant
+that leaves the gates to the floats.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from numerics.errors import residual_bound
 from numerics.reversible_tasks import birth_death_chain
 from numerics.running_bounds import RunningBounds
 from numerics.tasks import block_cycle, reversible_chain
+from numerics.temporal_difference.a_priori import executor_recursion, memory_optimal_recursion
 from numerics.temporal_difference.dimension import krylov_dimension
 
 METHOD = "running bounds of all operations, or exact residuals of the iterates"
 Build = Callable[[int, int, int], Construction]
 TASKS = ("cycle", "slow", "chain")
+EXACT_CONTEXT = "executor alone, exact context"
 FLOAT_GATES = "one pass, gates left to the floats"
 VARIANTS: dict[str, tuple[tuple[str, Build], ...]] = {
     executor.THEOREM: (
-        ("executor alone, exact context", lambda n, depth, k: executor.from_context(n, depth)),
+        (EXACT_CONTEXT, lambda n, depth, k: executor.from_context(n, depth)),
         ("one pass", lambda n, depth, k: executor.construction(n, depth, rounds=k)),
         ("two passes", lambda n, depth, k: executor.construction(n, depth, passes=2, rounds=k)),
         ("two passes, balanced", lambda n, d, k: executor.construction(n, d, passes=2, balanced=True, rounds=k)),
@@ -42,10 +45,13 @@ VARIANTS: dict[str, tuple[tuple[str, Build], ...]] = {
         ("two passes, balanced", lambda n, d, k: krylov.construction(n, d, passes=2, balanced=True, rounds=k)),
     ),
     memory_optimal.THEOREM: (
-        ("executor alone, exact context", lambda n, depth, k: memory_optimal.from_context(n, depth)),
+        (EXACT_CONTEXT, lambda n, depth, k: memory_optimal.from_context(n, depth)),
         ("two passes", lambda n, depth, k: memory_optimal.construction(n, depth, passes=2, rounds=k)),
     ),
 }
+
+
+RECURSIONS = {executor.THEOREM: executor_recursion, memory_optimal.THEOREM: memory_optimal_recursion}
 
 
 def audit_task(name: str, plan: Plan) -> tuple[Task, int]:
@@ -76,7 +82,14 @@ def subjects(theorem: str, plan: Plan) -> Iterator[Subject]:
             steps = partial(_steps, built, task)
             trace = [] if variant == FLOAT_GATES else exact_trace(steps)
             run = partial(_run, built, task, k, trace)
-            yield Subject(theorem, variant, task.name, {**built.sizes, "k": k}, exact, "TD iterates in Q", run)
+            sizes, reference = {**built.sizes, "k": k}, "TD iterates in Q"
+            recursion = RECURSIONS[theorem](task, depth) if variant == EXACT_CONTEXT else None
+            bound = _no_bound if recursion is None else recursion.bound
+            yield Subject(theorem, variant, task.name, sizes, exact, reference, run, bound)
+
+
+def _no_bound(setting: Setting) -> None:
+    return None
 
 
 def _steps(built: Construction, task: Task, arithmetic: Any) -> Any:
@@ -96,7 +109,7 @@ def _run(built: Construction, task: Task, k: int, trace: Any, setting: Setting, 
 
     answer = built.decode(watched(), bounds)
     depth, n = built.sizes["L"], task.n
-    flags = [f"{bounds.undecided} comparisons not decided by running bounds"] if bounds.undecided else []
+    flags = [f"comparisons not decided by running bounds: {bounds.undecided}"] if bounds.undecided else []
     if built.theorem == krylov.THEOREM:
         values, limits = _decoded(built, task, answer, bounds)
         flags.append("the context is decoded exactly")

@@ -157,7 +157,9 @@ def loss_gradient(weights: Any, A: Any, r: Any, values: Any, *, end_point: bool)
     """Gradient of half the mean square of v^_l - v_l, for every start: by the adjoint recursion, as tensors.
 
     With G_l the derivative by v^_l, y_l = -C G_l + F'y_{l+1} is that by S_l; F gets sum_l y_{l+1} S_l', and from there
-    C' and W. (Written out, it takes half the time of automatic differentiation, which a test compares it with.)
+    C' and W. (Written out, it takes a quarter of the time of automatic differentiation, which a test compares it with.)
+    States and adjoints are rows, one a depth; the factor on their right lies in memory column by column, so that small
+    batched products read it in order, which halves their time.
 
     Args:
         weights: [C'; W], shape (starts, 2n, n).
@@ -167,26 +169,28 @@ def loss_gradient(weights: Any, A: Any, r: Any, values: Any, *, end_point: bool)
     import torch
 
     starts, n, tasks, depth = len(weights), A.shape[-1], len(A), values.shape[1]
-    C, W = weights[:, None, :n], weights[:, None, n:]  # C transposed
-    F = (A @ W + C + torch.eye(n, dtype=A.dtype, device=A.device)).reshape(starts * tasks, n, n)
-    reward = r.expand(starts, -1, -1).reshape(starts * tasks, n, 1)
+    C, W = weights[:, :n], weights[:, n:]  # C transposed
+    F = (A @ W[:, None] + C[:, None] + torch.eye(n, dtype=A.dtype, device=A.device)).reshape(starts * tasks, n, n)
+    reward = r.expand(starts, -1, -1).reshape(starts * tasks, 1, n)
     states = [reward]
     for _ in range(depth - 1):
-        states.append(torch.baddbmm(reward, F, states[-1]))
-    S = torch.cat(states, -1)
-    grouped = S.reshape(starts, tasks, n, depth)
-    G = (-(C @ grouped) - values.mT) / (tasks * n * (1 if end_point else depth))
+        states.append(reward + states[-1] @ F.mT)
+    S = torch.cat(states, 1)
+    grouped = S.reshape(starts, tasks * depth, n)
+    G = -(grouped @ C.mT).reshape(starts, tasks, depth, n) - values
     if end_point:
-        G[..., :-1] = 0
-    direct = -(C.mT @ G).reshape(starts * tasks, n, depth)
-    F_transposed = F.mT.contiguous()
-    adjoints = [direct[..., -1:]]
+        G[..., :-1, :] = 0
+    G = G.reshape(starts, tasks * depth, n) / (tasks * n * (1 if end_point else depth))
+    direct = -(G @ C).reshape(starts * tasks, depth, n)
+    F_by_columns = F.mT.contiguous().mT
+    adjoints = [direct[:, -1:]]
     for l in range(depth - 2, -1, -1):
-        adjoints.append(torch.baddbmm(direct[..., l : l + 1], F_transposed, adjoints[-1]))
-    later = torch.cat(adjoints[-2::-1], -1)
-    by_F = (later @ S[..., :-1].mT).reshape(starts, tasks, n, n)
-    by_C = by_F - G @ grouped.mT
-    return torch.cat([by_C.sum(1), (A.mT @ by_F).sum(1)], dim=1)
+        adjoints.append(direct[:, l : l + 1] + adjoints[-1] @ F_by_columns)
+    later = torch.cat(adjoints[-2::-1], 1)
+    by_F = (later.mT @ S[:, :-1]).reshape(starts, tasks, n, n)
+    by_C = by_F.sum(1) - G.mT @ grouped
+    by_W = A.reshape(tasks * n, n).mT @ by_F.reshape(starts, tasks * n, n)
+    return torch.cat([by_C, by_W], dim=1)
 
 
 def train(
@@ -221,7 +225,7 @@ def train(
     if arrays is not None:
         moments = {name: torch.from_numpy(arrays[name]).to(where) for name in MOMENTS}
         optimiser.state[parameter] = {"step": torch.tensor(float(step)), **moments}
-    name = f"{training.loss} loss, {training.steps} steps"
+    name = f"{training.loss} loss, L={setting.depth}, g={setting.discount}, {training.steps} steps"
     while step < training.steps:
         if stop_after is not None and step >= stop_after:
             break

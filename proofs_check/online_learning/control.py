@@ -22,22 +22,11 @@ from ..claim import Assurance, Claim, Finding, Verdict
 from ..instances import BITS, NAMED, Instance, InstanceSource, prove_instances, separated
 from ..mutants import Mutant, program_mutants
 from ..words import Words, letter
+from . import round_records
 from .chambers import BOUND
-from .q_table import (
-    EPS,
-    A,
-    QTableCase,
-    QWords,
-    decisive,
-    largest,
-    ones,
-    picked,
-    prove_table,
-    run_mutants,
-    soft_mean,
-    swapped,
-    symbolic_rates,
-)
+from .q_table import QTableCase, decisive, prove_table, run_mutants, symbolic_rates
+from .q_words import EPS, A, QWords, largest, picked, soft_mean, swapped
+from .round_words import ones
 
 CLOSE = fmpq(1, 2**128)
 """Balls that hold a difference are narrower than this."""
@@ -53,8 +42,8 @@ SMALL = ControlTask(
     Fraction(1, 8),
     Fraction(7, 8),
     Fraction(1),
-    ((Fraction(3), Fraction(-5, 2)), (Fraction(-1, 3), Fraction(2))),
-    "four transitions from a table without ties",
+    ((Fraction(3), Fraction(-5, 2)), (Fraction(-1, 3), Fraction(-2))),
+    "four transitions from a table without ties, negative in one state",
 )
 """What a changed program is run on before words are compared."""
 
@@ -80,7 +69,8 @@ def sarsa_cases() -> list[QTableCase]:
     def worth(values: Words, words: QWords) -> Words:
         return values.T @ _name(words)
 
-    return [QTableCase("four_layer", built, A, worth, following, instance=(run, prove_instances))]
+    case = QTableCase("four_layer", built, A, worth, following, instance=(run, prove_instances))
+    return [replace(case, stated=round_records.following)]
 
 
 def expected_sarsa_cases() -> list[QTableCase]:
@@ -97,8 +87,17 @@ def expected_sarsa_cases() -> list[QTableCase]:
         return Instance(expected_sarsa.construction(policy, _small(), SMALL.bound, "1/10"), SMALL)
 
     return [
-        QTableCase("eps_greedy", greedy, A, mixed, instance=(lambda: run("eps_greedy"), prove_instances)),
-        QTableCase("boltzmann", boltzmann, A, soft_mean, instance=(lambda: run("boltzmann"), prove_overlap)),
+        QTableCase(
+            "eps_greedy",
+            greedy,
+            A,
+            mixed,
+            instance=(lambda: run("eps_greedy"), prove_instances),
+            stated=round_records.mixed,
+        ),
+        QTableCase(
+            "boltzmann", boltzmann, A, soft_mean, instance=(lambda: run("boltzmann"), prove_overlap), stated=None
+        ),
     ]
 
 
@@ -125,7 +124,8 @@ def double_q_cases() -> list[QTableCase]:
         table = tuple((*one, *two) for one, two in zip(SMALL.table, other, strict=True))
         return Instance(double_q.construction(rates, SMALL.bound), replace(SMALL, transitions=sides, table=table))
 
-    return [QTableCase("four_layer", built, A, worth, following, scores, (run, prove_instances))]
+    instance = run, prove_instances
+    return [QTableCase("four_layer", built, A, worth, following, scores, instance, round_records.doubled)]
 
 
 def linear_q_cases() -> list[QTableCase]:
@@ -184,16 +184,21 @@ def _table(theorem: str, assumptions: tuple[str, ...], worth: str, build: object
     )
 
 
-def _runs(theorem: str, assumptions: tuple[str, ...], build: InstanceSource, what: str) -> Claim:
+def _runs(
+    theorem: str, assumptions: tuple[str, ...], build: InstanceSource, what: str, stated: round_records.State
+) -> Claim:
     statement = f"tables, logits and clean fields equal {what} in every round, exactly"
-    given = (statement, NAMED, Assurance.EXACT, assumptions, build, prove_instances)
+    given = (statement, NAMED, Assurance.EXACT, assumptions, build, round_records.with_rounds(prove_instances, stated))
     return Claim(theorem, "runs", *given, mutants=run_mutants)
 
 
 def sarsa_claims(runs: InstanceSource) -> list[Claim]:
     """The claims of online.sarsa."""
     claim = partial(_table, sarsa.THEOREM, sarsa.ASSUMPTIONS)
-    return [claim("(W'f+)'a+", sarsa_cases), _runs(sarsa.THEOREM, sarsa.ASSUMPTIONS, runs, "SARSA")]
+    return [
+        claim("(W'f+)'a+", sarsa_cases),
+        _runs(sarsa.THEOREM, sarsa.ASSUMPTIONS, runs, "SARSA", round_records.following),
+    ]
 
 
 def expected_sarsa_claims(runs: InstanceSource, boltzmann: InstanceSource) -> list[Claim]:
@@ -202,7 +207,7 @@ def expected_sarsa_claims(runs: InstanceSource, boltzmann: InstanceSource) -> li
     worth = "(1 - eps) max W'f+ + eps/A 1'W'f+, or the mean under softmax(beta W'f+)"
     return [
         _table(theorem, assumptions, worth, expected_sarsa_cases),
-        _runs(theorem, assumptions, runs, "Expected SARSA under an eps-greedy policy"),
+        _runs(theorem, assumptions, runs, "Expected SARSA under an eps-greedy policy", round_records.mixed),
         Claim(
             theorem,
             "boltzmann",
@@ -223,7 +228,7 @@ def double_q_claims(runs: InstanceSource) -> list[Claim]:
     worth = "h' sigma W'f+, h the largest of W'f+ + 2B c, sigma the swap of the tables, c the one that is changed"
     return [
         _table(theorem, assumptions, worth, double_q_cases),
-        _runs(theorem, assumptions, runs, "double Q-learning with its tie rule"),
+        _runs(theorem, assumptions, runs, "double Q-learning with its tie rule", round_records.doubled),
     ]
 
 
@@ -232,5 +237,5 @@ def linear_q_claims(runs: InstanceSource) -> list[Claim]:
     theorem, assumptions = linear_q.THEOREM, (linear_q.CAUSAL, linear_q.FEEDBACK, linear_q.NAMES, linear_q.DOMAIN)
     return [
         _table(theorem, assumptions, "max W'f+", linear_q_cases),
-        _runs(theorem, assumptions, runs, "Q-learning with linear features"),
+        _runs(theorem, assumptions, runs, "Q-learning with linear features", round_records.greedy),
     ]

@@ -29,6 +29,7 @@ from ..claim import Assurance, Claim, Finding, Verdict
 from ..instances import NAMED, Instance, InstanceSource, prove_instances
 from ..mutants import Mutant, program_mutants
 from ..words import Words, diagonal, identity, letter, ones_row, rule, zero
+from .round_records import rounds_record, sharing, with_record, with_rounds
 from .round_words import ONE, RoundWords, ones, prove_in_words
 from .sizes import at_sizes
 from .token_table import D, K, N, P, U, nonnegative, y
@@ -121,9 +122,10 @@ def prove_table(cases: Sequence[ShareCase]) -> Finding:
     v = w - words.times(w - WEIGHTS @ P.T @ y, EPS)
     shared = words.times(U @ v, 1 - SHARE) + words.times(U @ ones(N) @ ones_row(N) @ v, SHARE / N)
     wanted = {("label", field): zero(width, 1) for field, width in case.program.layout.widths.items()}
-    return prove_in_words(
-        "fixed share", case.program, tokens, {**wanted, ("label", "S"): shared, ("query", "O"): P @ w}, words
-    )
+    wanted |= {("label", "S"): shared, ("query", "O"): P @ w}
+    finding = prove_in_words("fixed share", case.program, tokens, wanted, words)
+    instance = at_three(case)
+    return with_record(finding, lambda: rounds_record(instance, sharing(instance.construction, instance.task)))
 
 
 def at_three(case: ShareCase) -> Instance:
@@ -162,6 +164,6 @@ def claims(runs: InstanceSource) -> list[Claim]:
             Assurance.EXACT,
             ASSUMPTIONS,
             runs,
-            prove_instances,
+            with_rounds(prove_instances, sharing),
         ),
     ]

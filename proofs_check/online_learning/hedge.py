@@ -12,6 +12,7 @@ from constructions.online_learning.weighted_majority import ASSUMPTIONS
 from ..claim import Assurance, Claim
 from ..instances import NAMED, InstanceSource
 from .one_round import RoundCase, prove_rounds, round_mutants
+from .round_records import hedging, with_rounds
 from .runs import prove_runs
 from .token_table import prove_table, table_case, table_mutants
 from .weighted_majority import EXPONENTIAL
@@ -58,6 +59,6 @@ def claims(runs: InstanceSource) -> list[Claim]:
                 "losses are multiples of 1/D and b = r^D, so that weights are rational",
             ),
             build=runs,
-            prove=prove_runs,
+            prove=with_rounds(prove_runs, hedging),
         ),
     ]

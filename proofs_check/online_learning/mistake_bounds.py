@@ -25,8 +25,11 @@ from constructions.online_learning.experts import ExpertTask
 from constructions.online_learning.regret import bounds, record
 
 from ..claim import Finding, Verdict
+from ..facts import Facts, Shapes
 from ..instances import Instance
 from ..mutants import Mutant
+from ..program_documents import Record
+from .bound_records import potential_record
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,23 @@ class Inequalities:
 
 def prove_inequalities(stated: Inequalities) -> Finding:
     """Each of them as an identity of polynomials with a remainder that is a sum of products of what is >= 0."""
-    return Finding.all_of(
+    finding = Finding.all_of(
         {"potential": _potential(stated), "randomised": _randomised(stated), "textbook": _textbook(stated)}
     )
+    return replace(finding, records=(_facts(stated),)) if finding.verdict is Verdict.PROVED else finding
+
+
+def _facts(stated: Inequalities) -> Record:
+    """The same in indeterminates that are not negative; `slack` is how far x is below the limit."""
+    facts = Facts(Shapes())
+    x, right, lead, others, slack = (facts.generic(f"0{name}") for name in ("x", "right", "lead", "others", "slack"))
+    c, d, s = stated.contraction, stated.expected, stated.square
+    total = 2 * right + lead + others
+    facts.relate("potential", total - x * (total - right), "<=", (1 - c * x) * total)
+    facts.equal("randomised", right + (1 - x) * lead, right + lead - d * x * lead)
+    facts.equal("textbook", (1 + 2 * s * x) * (1 - x) - 1, x * (2 * s - 1 - 2 * s * x))
+    facts.relate("textbook, second factor", facts.fill(0, 1, 1), "<=", 2 * s - 1 - 2 * s * (stated.limit - slack))
+    return facts.record()
 
 
 def _ring(*names: str) -> tuple[Any, ...]:
@@ -115,7 +132,7 @@ def inequality_mutants(stated: Inequalities) -> Iterator[Mutant]:
 
 def prove_bounds(instances: Sequence[Instance]) -> Finding:
     """Mistakes of the program within the bounds, and the potential inequality in every round, exactly."""
-    lines = []
+    lines, records = [], []
     for instance in instances:
         task = instance.task
         assert isinstance(task, ExpertTask)
@@ -131,4 +148,6 @@ def prove_bounds(instances: Sequence[Instance]) -> Finding:
                 return Finding(refuted, {**where, "missing": name, "found": str(value), "expected": f"<= {limit}"})
         ratio = arb(found.mistakes) / limits["potential"]
         lines.append({**where, "M / bound": str(ratio.mid().str(4, radius=False))})
-    return Finding(Verdict.PROVED, {"runs": lines})
+        if task.outcomes == 2:
+            records.append(potential_record(task, found.decisions, found.best))
+    return Finding(Verdict.PROVED, {"runs": lines}, tuple(records))

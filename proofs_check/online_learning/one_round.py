@@ -16,7 +16,7 @@ balls: a difference there refutes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -50,6 +50,8 @@ from ..block_mutants import Weights as Matrices
 from ..block_mutants import weight_changes
 from ..claim import Finding, Verdict, rational
 from ..mutants import Mutant
+from ..program_documents import Record
+from .round_records import experts, tokens_record
 
 Q, LEAK = sp.symbols("q d")
 POINTS = ((Fraction(2, 3), Fraction(1, 5)), (Fraction(4, 5), Fraction(7, 2)))
@@ -162,12 +164,33 @@ def check_round(case: RoundCase) -> Finding:
     for row, (x, e) in enumerate(zip(found.ravel(), expected.ravel(), strict=True)):
         if not field.equal_on_bits(x, e):
             return Finding(Verdict.REFUTED, {"case": case.name, **_difference(case, row, x, e)})
-    return Finding(Verdict.PROVED, {"case": case.name, "J": FOREIGN[case.variant], "asks": ASKS[case.variant]})
+    records = (at_a_point(case),) if case.program is case.matrices is None else ()
+    evidence = {"case": case.name, "J": FOREIGN[case.variant], "asks": ASKS[case.variant]}
+    return Finding(Verdict.PROVED, evidence, records)
+
+
+def at_a_point(case: RoundCase, changed: Callable[[Program], Program] = lambda built: built) -> Record:
+    """The record of the round at the first point, where experts disagree; of a program made of the one built there."""
+    w, (q, d) = _sampled_weights(case), (sp.Rational(str(x)) for x in POINTS[0])
+    p = [i % 2 for i in range(case.n)]
+    label = list(LOSSES[0]) if case.losses else [0, 1]
+    weights, arithmetic = case.weights(q, d), Logarithms()
+    logs = arithmetic.log(arithmetic.matrix([[x] for x in w]))
+    context = initial_context(case.variant, weights, logs, arithmetic)
+    tokens = round_tokens(case.variant, weights, [p, [1 - x for x in p]], label, context, arithmetic)
+    built = changed(program(case.variant, weights))
+    stated = experts(built, case.n, q, losses=case.losses)
+    part = f"n = {case.n}, q = {q}, d = {d}"
+    return {**tokens_record(built, [tokens], ("label", "tC", [[1]]), stated), "part": part}
+
+
+def _sampled_weights(case: RoundCase) -> list[Fraction]:
+    return [Fraction(i + 2, 2 * i + 3) for i in range(case.n)]
 
 
 def refuted_at_points(case: RoundCase, choices: int) -> Finding | None:
     """A difference at numbers: that many choices of the bits at two points, in Q with logarithms, else in balls."""
-    w = [Fraction(i + 2, 2 * i + 3) for i in range(case.n)]
+    w = _sampled_weights(case)
     for q, d in POINTS:
         values = {Q: sp.Rational(q.numerator, q.denominator), LEAK: sp.Rational(d.numerator, d.denominator)}
         for code in sorted(range(2 ** (case.n + 1)), key=lambda code: code * 5 % 7)[:choices]:

@@ -34,6 +34,7 @@ from constructions.program import Program
 from ..block_mutants import Weights, weight_changes
 from ..claim import Finding, Verdict, rational
 from ..mutants import Mutant
+from .chamber_records import chambers_record
 from .chambers import (
     ALPHA,
     BOUND,
@@ -170,7 +171,8 @@ def check_round(case: QCase) -> Finding:
         if differs is not None:
             late = refuted_at_points(case, built, places, SCALES * len(places))
             return late or Finding(Verdict.UNDECIDED, {"case": case.name, "missing": f"{chamber}: {where}"})
-    return Finding(Verdict.PROVED, {"case": case.name, "chambers": len(places)})
+    records = (chambers_record(case, counts_of(case)),) if case.program is case.matrices is None else ()
+    return Finding(Verdict.PROVED, {"case": case.name, "chambers": len(places)}, records)
 
 
 def _differs_in(case: QCase, built: Program, chamber: Chamber, here: Setting) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,8 @@ from constructions.program import Program
 from constructions.tokens import Tokens
 
 from ..claim import Finding, Verdict
-from ..words import FreeAlgebra, Rule, Word, Words, identity, letter, normal_form, ones_row, spell, zero
+from ..records import Record
+from ..words import FreeAlgebra, Letter, Rule, Word, Words, identity, letter, normal_form, ones_row, spell, zero
 
 ONE = identity(1)
 
@@ -40,6 +42,27 @@ class RoundWords(FreeAlgebra):
     def absolute(self, a: Words, text: str) -> Words:
         """A letter that is the same for a and -a; its name has the words in place of {}."""
         return letter(text.format(min(str(a), str(-a))), *a.shape)
+
+
+def spelt(a: Words) -> Words | None:
+    """The same with the symbols of coefficients as scalar letters; None where one is no polynomial over the integers.
+
+    A letter stands where its word is a number to the left of it times one to the right.
+    """
+    terms: dict[Word, Fraction] = {}
+    for word, coefficient in a.terms.items():
+        c = sp.sympify(coefficient)
+        symbols = sorted(c.free_symbols, key=str)
+        if not c.is_polynomial(*symbols) or (symbols and 1 not in _sizes(word)):
+            return None
+        cut = _sizes(word).index(1) if symbols else 0
+        for powers, number in sp.Poly(c, *symbols).terms() if symbols else [((), c)]:
+            if not number.is_Integer:
+                return None
+            scalars = [x for x, n in zip(symbols, powers, strict=True) for _ in range(n)]
+            spelled = tuple((Letter(str(x), 1, 1, symmetric=True), False) for x in scalars)
+            terms[word[:cut] + spelled + word[cut:]] = Fraction(int(number))
+    return Words(a.rows, a.columns, terms)
 
 
 def _scalars_in_order(word: Word) -> Word:
@@ -71,10 +94,11 @@ def prove_in_words(
     wanted: Mapping[tuple[str, str], Words],
     words: RoundWords,
     shown: bool = True,
+    recorded: Callable[[Tokens], tuple[Record, ...]] = lambda tokens: (),
 ) -> Finding:
     """Whether the layers leave the words that are wanted, block by block; nothing else is said of other blocks.
 
-    The words are part of the evidence where they are to be shown.
+    The words are part of the evidence where they are to be shown; `recorded` makes records of the tokens left.
     """
     try:
         for _, tokens in program.steps(tokens, words):  # noqa: B007, B020
@@ -90,4 +114,4 @@ def prove_in_words(
             return Finding(Verdict.UNDECIDED, {"case": name, "missing": missing})
         if target.terms and shown:
             evidence[f"{key[0]}.{key[1]}"] = str(words.normal(found))
-    return Finding(Verdict.PROVED, evidence)
+    return Finding(Verdict.PROVED, evidence, recorded(tokens))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -18,9 +19,11 @@ from constructions.construction import Construction
 from constructions.errors import BadInput, Unsupported
 from constructions.logarithms import FractionField, Logarithms
 from constructions.online_learning.expert_weights import Weights
+from constructions.online_learning.experts import ExpertTask
 from constructions.online_learning.rounds import hidden
 from constructions.online_learning.weighted_majority import (
     answer_blocks,
+    construction,
     expected_output,
     initial_context,
     normalised,
@@ -31,7 +34,9 @@ from constructions.online_learning.weighted_majority import (
 from ..claim import Finding, Verdict, rational
 from ..instances import Instance, apart
 from ..mutants import Mutant, program_mutants
+from ..program_documents import Record
 from .one_round import RoundCase, firsts, program_of, refuted_at_points
+from .round_records import majority, rounds_record
 
 
 def prove_runs(instances: Sequence[Instance]) -> Finding:
@@ -81,10 +86,28 @@ def prove_patterns(cases: Sequence[RoundCase], rounds: int) -> Finding:
 def _patterns_or_points(case: RoundCase, rounds: int) -> Finding:
     """Where a mutant takes the numbers out of the field, one round at points may still refute it."""
     try:
-        return _patterns(case, rounds)
+        finding = _patterns(case, rounds)
     except Unsupported as error:
         undecided = Finding(Verdict.UNDECIDED, {"case": case.name, "missing": str(error)})
         return refuted_at_points(case, 2 ** (case.n + 1)) or undecided
+    if finding.verdict is not Verdict.PROVED or case.program is not None:
+        return finding
+    return replace(finding, records=(_one_pattern(case, rounds),))
+
+
+def _one_pattern(case: RoundCase, rounds: int) -> Record:
+    """The record of one sequence of bits, with numbers for eps and the leak."""
+    bits = [[(5 * t + 3 * i + t * i) % 2 for i in range(case.n + 1)] for t in range(rounds)]
+    eps, leak = Fraction(1, 3), Fraction(1, 5)
+    task = ExpertTask(
+        tuple(tuple(1 - x for x in row[:-1]) for row in bits),
+        tuple(1 - row[-1] for row in bits),
+        2,
+        eps,
+        name=f"bits {bits}, eps = {eps}, leak {leak}",
+    )
+    built = construction(case.variant, case.n, 2, eps, leak=leak, basis=case.basis)
+    return rounds_record(Instance(built, task), majority(built, task))
 
 
 def _patterns(case: RoundCase, rounds: int) -> Finding:

@@ -26,8 +26,10 @@ from constructions.online_learning.softmax_gap import accumulated_bound, gap_bou
 from constructions.online_learning.transitions import ControlTask
 
 from ..claim import Finding, Verdict
+from ..facts import Facts, Shapes, stacked
 from ..instances import Instance
 from ..mutants import Mutant
+from ..program_documents import Record
 
 BITS = 256
 ACTIONS = (1, 2, 3, 4)
@@ -51,7 +53,28 @@ class Temperature:
 
 def prove_gap(stated: Temperature) -> Finding:
     """The identity with the entropy, the two constants, and the invariant of a round."""
-    return Finding.all_of({"entropy": _entropy(stated), "pairs": _pairs(stated), "accumulated": _accumulated(stated)})
+    parts = {"entropy": _entropy(stated), "pairs": _pairs(stated), "accumulated": _accumulated(stated)}
+    finding = Finding.all_of(parts)
+    return replace(finding, records=(_facts(stated),)) if finding.verdict is Verdict.PROVED else finding
+
+
+def _facts(stated: Temperature) -> Record:
+    """The invariant and the identity with the entropy, with indeterminates for p and the logarithms of w and Z."""
+    facts = Facts(Shapes())
+    alpha, g, e = (facts.generic(f"0{name}") for name in ("alpha", "g", "e"))
+    c = stated.accumulated
+    # Times 1 - g > 0, as above.
+    kept = (1 - alpha) * c * g * e + alpha * g * (c * g * e + (1 - g) * e)
+    facts.equal("accumulated", c * g * e - kept, (c - 1) * (alpha * g * e * (1 - g)))
+    for A in ACTIONS:
+        log_w, log_Z = facts.generic(f"log w {A}", A), facts.generic(f"log Z {A}")
+        p = facts.fill(1, 1, 1)
+        if A > 1:
+            others = facts.generic(f"p {A}", A - 1)
+            p = stacked(1 - facts.fill(1, 1, A - 1) @ others, others)
+        surprise = facts.fill(1, A, 1) @ log_Z - log_w
+        facts.equal(f"entropy, A = {A}", -(p.T @ log_w), p.T @ surprise - log_Z)
+    return facts.record()
 
 
 def _entropy(stated: Temperature) -> Finding:

@@ -16,21 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import sympy as sp
 
 from constructions.normalised_attention import Part
 from constructions.online_learning.expert_weights import Weights
-from constructions.online_learning.experts import one_hot_basis
+from constructions.online_learning.experts import householder_basis, one_hot_basis
 from constructions.online_learning.weighted_majority import ASKS, KINDS, program
 from constructions.program import Program
 from constructions.tokens import Tokens
 
 from ..claim import Finding, Verdict
 from ..mutants import Mutant, program_mutants
+from ..records import Record, word_blocks, words_record
 from ..words import Letter, Rule, Words, identity, letter, normal_form, rule, zero
-from .one_round import LEAK, Q, RoundCase, check_round, program_of
+from .one_round import LEAK, Q, RoundCase, at_a_point, check_round, program_of
+from .round_records import with_record
 from .round_words import ONE, RoundWords, ones, prove_in_words
 from .sizes import at_sizes
 
@@ -184,7 +187,27 @@ def _prove_case(case: TableCase) -> Finding:
     state, output = expected(case)
     wanted = {("label", field): zero(width, 1) for field, width in case.program.layout.widths.items()}
     wanted |= {("label", "S"): state, (ASKS[case.variant], "O"): output}
-    return prove_in_words(case.variant, case.program, tokens_of(case.variant), wanted, TokenTable())
+    recorded = partial(log_weights, state)
+    finding = prove_in_words(
+        case.variant, case.program, tokens_of(case.variant), wanted, TokenTable(), recorded=recorded
+    )
+    return with_record(finding, lambda: _at_three(case))
+
+
+def _at_three(case: TableCase) -> Record:
+    """The record of the layers for three experts and two labels in a reflected basis."""
+    small = RoundCase(case.variant, householder_basis([1, 2, 3, 4], 3), losses=case.losses)
+    return at_a_point(small, lambda built: at_sizes(case.program, built, {N: 3, K: 2, D: 4}))
+
+
+def log_weights(state: Words, tokens: Tokens) -> tuple[Record, ...]:
+    """Identities of the state that the layers leave: it is the one expected, and U'S' is l and what the round adds."""
+    left = tokens.blocks["label", "S"]
+    orthonormal = rule(U.T @ U, identity(N))
+    record = words_record(
+        {"S'": (left, state), "U'S'": (U.T @ left, normal_form(U.T @ state, orthonormal))}, orthonormal
+    )
+    return ({**record, "matrices": {"next": [word_blocks([left])]}},)
 
 
 def at_two(case: TableCase) -> RoundCase:

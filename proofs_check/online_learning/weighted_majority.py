@@ -12,6 +12,7 @@ from ..claim import Assurance, Claim
 from ..instances import NAMED, Instance, InstanceSource
 from .mistake_bounds import Inequalities, inequality_mutants, prove_bounds, prove_inequalities
 from .one_round import RoundCase, prove_rounds, round_mutants
+from .round_records import majority, with_rounds
 from .runs import each, pattern_mutants, prove_patterns, prove_runs
 from .token_table import prove_table, table_case, table_mutants
 
@@ -49,7 +50,7 @@ def claims(runs: InstanceSource, quick_runs: InstanceSource, hard: Callable[[], 
         claim,
         statement="state, output, normalised output and clean fields equal weighted majority in every round",
         assurance=Assurance.EXACT,
-        prove=prove_runs,
+        prove=with_rounds(prove_runs, majority),
     )
     return [
         claim(
@@ -108,6 +109,6 @@ def claims(runs: InstanceSource, quick_runs: InstanceSource, hard: Callable[[], 
             Assurance.EXACT,
             (*assumptions, MAJORITY),
             hard,
-            prove_bounds,
+            with_rounds(prove_bounds, majority),
         ),
     ]

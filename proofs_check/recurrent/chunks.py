@@ -17,7 +17,7 @@ import sympy as sp
 
 from constructions.recurrent.delta_rule import Chunk, Token, affine_map, append, final_state, merge, outputs, single
 
-from ..block_words import BlockWords, Grid, factored, free_point, grid, prove_blocks, word_changes
+from ..block_words import BlockWords, Grid, factored, free_point, grid, prove_blocks, with_matrices, word_changes
 from ..claim import Finding
 from ..generic_layer import Point
 from ..mutants import Mutant
@@ -33,12 +33,20 @@ FIELDS = tuple(field.name for field in fields(Chunk))
 
 @dataclass(frozen=True)
 class Grown:
-    """A chunk as it was built, and the state and outputs that the recurrence gives to `STATE`."""
+    """A chunk as it was built, and the state and outputs that the recurrence gives to `STATE`.
+
+    Attributes:
+        name: how it was built.
+        chunk: what was built.
+        state, outputs: what the recurrence gives.
+        written: the state as it is made of the one before the last step, a sum of products.
+    """
 
     name: str
     chunk: Chunk
     state: Grid
     outputs: Grid
+    written: Sequence[Sequence[Grid]]
 
 
 def generic_token(mark: str = "") -> Token:
@@ -55,8 +63,14 @@ def generic_chunk(mark: str = "") -> Chunk:
 
 def recurrence(state: Grid, token: Token) -> Grid:
     """S A (I - k b k') + v b k'."""
+    (before, gate, moved), (value, rate, key) = written(state, token)
+    return before @ gate @ moved + value @ rate @ key
+
+
+def written(state: Grid, token: Token) -> tuple[tuple[Grid, Grid, Grid], tuple[Grid, Grid, Grid]]:
+    """The recurrence as a sum of products."""
     moved = grid([identity(D)]) - token.key @ token.rate @ token.key.T
-    return state @ token.gate @ moved + token.value @ token.rate @ token.key.T
+    return (state, token.gate, moved), (token.value, token.rate, token.key.T)
 
 
 def grown() -> list[Grown]:
@@ -65,15 +79,23 @@ def grown() -> list[Grown]:
     after = recurrence(STATE, token)
     before, read = final_state(chunk, STATE, WORDS), outputs(chunk, STATE, WORDS)
     later = recurrence(before, token)
+    moved, added = affine_map(other, WORDS)
     stack = WORDS.stack
     return [
-        Grown("one token", single(token, WORDS), after, after @ token.query),
-        Grown("a token more", append(chunk, token, WORDS), later, stack([[read, later @ token.query]])),
+        Grown("one token", single(token, WORDS), after, after @ token.query, written(STATE, token)),
+        Grown(
+            "a token more",
+            append(chunk, token, WORDS),
+            later,
+            stack([[read, later @ token.query]]),
+            written(before, token),
+        ),
         Grown(
             "two chunks",
             merge(chunk, other, WORDS),
             final_state(other, before, WORDS),
             stack([[read, outputs(other, before, WORDS)]]),
+            ((before, moved), (added,)),
         ),
     ]
 
@@ -86,7 +108,9 @@ def prove_grown(subjects: Sequence[Grown]) -> Finding:
             "state": (final_state(subject.chunk, STATE, WORDS), subject.state),
             "outputs": (outputs(subject.chunk, STATE, WORDS), subject.outputs),
         }
-        parts[subject.name] = prove_blocks(identities, [], free_point(SIZES, identities))
+        finding = prove_blocks(identities, [], free_point(SIZES, identities))
+        built = {name: getattr(subject.chunk, name) for name in ("keys", "weights", "values", "gate")}
+        parts[subject.name] = with_matrices(factored(finding, {"state": subject.written}), built)
     return Finding.all_of(parts)
 
 

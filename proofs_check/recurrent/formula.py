@@ -24,6 +24,7 @@ from constructions.recurrent.streams import Stream
 from ..claim import Finding, Verdict, rational
 from ..generic_layer import first_difference
 from ..mutants import Mutant
+from . import stream_facts
 
 FAULTS = (
     "b on the wrong side",
@@ -110,26 +111,29 @@ def evaluate_formula(formula: Formula) -> fmpq_mat:
 
 def prove_formula(formulas: Sequence[Formula]) -> Finding:
     """The formula gives the outputs and the state of the recurrence on every stream."""
-    tried = []
+    tried, records = [], []
     for formula in sorted(formulas, key=lambda x: x.stream.size):
         place = disagreement(formula)
         if place is not None:
             return Finding(Verdict.REFUTED, {**place, "counterexample": formula.stream.describe()})
         tried.append(formula.stream.name)
-    return Finding(Verdict.PROVED, {"streams": tried})
+        records.append(stream_facts.formula(formula.stream, formula.fault))
+    return Finding(Verdict.PROVED, {"streams": tried}, tuple(records))
 
 
 def prove_controls(formulas: Sequence[Formula]) -> Finding:
     """Each form with a fault is refuted by some stream: the place is named. A form that no stream refutes is kept."""
     found: dict[str, Any] = {}
+    records = []
     for formula in formulas:
         place = disagreement(formula)
-        if place is not None:
-            found.setdefault(str(formula.fault), place)
+        if place is not None and str(formula.fault) not in found:
+            found[str(formula.fault)] = place
+            records.append(stream_facts.formula(formula.stream, formula.fault))
     missing = sorted({str(formula.fault) for formula in formulas} - set(found))
     if missing:
         return Finding(Verdict.REFUTED, {"block": missing[0], "failure": "no stream tells it from the recurrence"})
-    return Finding(Verdict.PROVED, {"refuted": found})
+    return Finding(Verdict.PROVED, {"refuted": found}, tuple(records))
 
 
 def disagreement(formula: Formula) -> dict[str, Any] | None:

@@ -20,7 +20,11 @@ from constructions.recurrent.collision import Collision, Encoder, find_collision
 
 from ..claim import Finding, Verdict, rational
 from ..mutants import Mutant
+from ..records import rank_record
+from . import world_facts
 
+LARGEST_RECORDED = 6
+"""Reals of a function row up to which guesses have records."""
 SHAPES = ((3, 2, 4), (4, 3, 8), (2, 3, 6), (3, 2, 8))
 """(K, d, d_k): too narrow, too narrow, just wide enough, wider than needed."""
 
@@ -51,7 +55,7 @@ def prove_ranks(subjects: Sequence[Encoder]) -> Finding:
         if rank != most:
             return Finding(Verdict.REFUTED, {"block": "Phi", **where})
         found.append(where)
-    return Finding(Verdict.PROVED, {"encoders": found})
+    return Finding(Verdict.PROVED, {"encoders": found}, tuple(world_facts.encoder_rank(x) for x in subjects))
 
 
 def rank_mutants(subjects: Sequence[Encoder]) -> Iterator[Mutant]:
@@ -84,7 +88,7 @@ def prove_collisions(subjects: Sequence[Collision]) -> Finding:
         if answers[0] == answers[1]:
             return Finding(Verdict.REFUTED, {**where, "failure": "the answers do not differ"})
         found.append({**where, "answers": answers, "world": [rational(y) for y in x.second.entries()]})
-    return Finding(Verdict.PROVED, {"worlds": found})
+    return Finding(Verdict.PROVED, {"worlds": found}, tuple(world_facts.collision(x) for x in subjects))
 
 
 def collision_mutants(subjects: Sequence[Collision]) -> Iterator[Mutant]:
@@ -151,7 +155,7 @@ def prove_answers(subjects: Sequence[Answers]) -> Finding:
         if rank != x.reals:
             return Finding(Verdict.REFUTED, {"block": "answers", **where, "expected": x.reals})
         found.append(where)
-    return Finding(Verdict.PROVED, {"maps": found})
+    return Finding(Verdict.PROVED, {"maps": found}, tuple(rank_record(x.matrix(), x.task.name) for x in subjects))
 
 
 def answer_mutants(subjects: Sequence[Answers]) -> Iterator[Mutant]:
@@ -215,7 +219,7 @@ def guesses(seed: int = 0) -> list[Guess]:
 
 def prove_guesses(subjects: Sequence[Guess]) -> Finding:
     """No linear reader of state and shots does better than max(0, 1 - n/N - s/d); without shots this is the error."""
-    found = []
+    found, records = [], []
     for x in subjects:
         error, bound = x.mean_error(), x.bound()
         where = {"encoder": x.encoder.name, "shots": len(x.shots), "error": rational(error), "bound": rational(bound)}
@@ -224,7 +228,9 @@ def prove_guesses(subjects: Sequence[Guess]) -> Finding:
         if not x.shots and error != bound:
             return Finding(Verdict.REFUTED, {"block": "mean error", **where, "failure": "the bound is not met"})
         found.append(where)
-    return Finding(Verdict.PROVED, {"guesses": found})
+        if x.encoder.K * x.encoder.d <= LARGEST_RECORDED:
+            records.append(world_facts.guess(x.encoder, x.shots, error, bound))
+    return Finding(Verdict.PROVED, {"guesses": found}, tuple(records))
 
 
 def guess_mutants(subjects: Sequence[Guess]) -> Iterator[Mutant]:
@@ -264,7 +270,7 @@ def prove_shots(subjects: Sequence[Shots]) -> Finding:
 
     One shot (1, t, t^2, ..) tells all apart for some t: a difference that is not zero vanishes at fewer than d of them.
     """
-    found = []
+    found, records = [], []
     for x in subjects:
         d = x.functions[0].ncols()
         kernels = {(j, k): d - difference.rank() for j, k, difference in x.pairs()}
@@ -281,8 +287,10 @@ def prove_shots(subjects: Sequence[Shots]) -> Finding:
             vector = _kernel_vector(reduced, rank, i)
             if any(y != 0 for y in (difference * vector).entries()):
                 return Finding(Verdict.REFUTED, {"block": "kernel", **where, "failure": "a shot tells them apart"})
-        found.append({**where, "not told apart": [j, k], "one shot that does": [str(y) for y in generic_shot(x)]})
-    return Finding(Verdict.PROVED, {"cases": found})
+        shot = generic_shot(x)
+        found.append({**where, "not told apart": [j, k], "one shot that does": [str(y) for y in shot]})
+        records.append(world_facts.told_apart(x.functions, x.least, shot, f"least {x.least}"))
+    return Finding(Verdict.PROVED, {"cases": found}, tuple(records))
 
 
 def generic_shot(x: Shots) -> list[int]:

@@ -23,6 +23,7 @@ from ..claim import Finding, Verdict, rational
 from ..generic_layer import Point
 from ..mutants import Mutant
 from ..words import identity, letter, rule, zero
+from . import stream_facts
 from .chunks import D_V, SIZES, STATE, WORDS, C, D, generic_token
 from .formula import Formula, diagonal, strict_lower_part
 
@@ -123,7 +124,7 @@ def tokens_of(stream: Stream, arithmetic: Any = RATIONALS) -> list[Token]:
 
 def prove_determinants(subjects: Sequence[Determinant]) -> Finding:
     """det M = product of a_i^{d_k} (1 - b_i |k_i|^2)."""
-    found = []
+    found, records = [], []
     for subject in subjects:
         d = subject.stream.size[1]
         expected = RATIONALS.scalar(1)
@@ -133,7 +134,8 @@ def prove_determinants(subjects: Sequence[Determinant]) -> Finding:
             sides = {"found": rational(subject.M.det()), "expected": rational(expected)}
             return Finding(Verdict.REFUTED, {"block": "det M", **sides, "counterexample": subject.stream.describe()})
         found.append({"stream": subject.stream.name, "det M": rational(expected)})
-    return Finding(Verdict.PROVED, {"streams": found})
+        records.append(stream_facts.determinant(subject.stream, subject.M))
+    return Finding(Verdict.PROVED, {"streams": found}, tuple(records))
 
 
 def squared(key: Sequence[Any]) -> Any:

@@ -31,6 +31,7 @@ from ..claim import Finding, Verdict, rational
 from ..generic_layer import Point
 from ..mutants import Mutant
 from ..words import Words, identity, letter, rule, zero
+from . import world_facts
 from .chunks import D_V, WORDS, D
 from .sweeps import Sweep
 from .token_facts import EYE, ONE, Equation
@@ -150,7 +151,7 @@ def angles() -> list[Angle]:
 
 def prove_angles(subjects: Sequence[Angle]) -> Finding:
     """With r sweeps f changes its sign on [0, 2]^(2r-2), with r - 1 every corner is positive, and r obeys the law."""
-    found = []
+    found, records = [], []
     for angle in subjects:
         r, where = angle.sweeps, {"tan(th/2)": str(angle.t), "sweeps": angle.sweeps}
         corner = angle.gap([2] * (2 * r - 2))
@@ -166,7 +167,8 @@ def prove_angles(subjects: Sequence[Angle]) -> Finding:
         if angle.law() != r:
             return Finding(Verdict.REFUTED, {**where, "block": "law", "found": r, "expected": str(angle.law())})
         found.append(where)
-    return Finding(Verdict.PROVED, {"angles": found})
+        records.append(world_facts.plane(angle.cosine, angle.sine, r, f"tan(th/2) = {angle.t}"))
+    return Finding(Verdict.PROVED, {"angles": found}, tuple(records))
 
 
 def angle_mutants(subjects: Sequence[Angle]) -> Iterator[Mutant]:
@@ -228,7 +230,9 @@ def prove_equiangular(subjects: Sequence[Equiangular]) -> Finding:
     short = [n for n, values in counts.items() if len(values) < n + 1]
     if short:
         return Finding(Verdict.UNDECIDED, {"missing": f"n = {short[0]}: fewer than n + 1 values of c"})
-    return Finding(Verdict.PROVED, {"values of c": {str(n): len(values) for n, values in counts.items()}})
+    records = [x for subject in subjects for x in world_facts.characteristic(subject.n, subject.cosine, subject.M)]
+    shown = {str(n): len(values) for n, values in counts.items()}
+    return Finding(Verdict.PROVED, {"values of c": shown}, tuple(records))
 
 
 def equiangular_mutants(subjects: Sequence[Equiangular]) -> Iterator[Mutant]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import sympy as sp
 from flint import fmpq_mat
@@ -19,10 +20,14 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..generic_layer import prove_words
 from ..instances import NAMED, InstanceSource, prove_instances
 from ..mutants import Mutant
+from ..records import Record
 from ..words import identity, letter, rule, zero
+from . import bound_facts
 from .executor import prove_td_step
 
 N, H, U = sp.symbols("n h u", integer=True, positive=True)
+LARGEST_RECORDED = 15
+"""Tasks up to which a packing has a record."""
 ROW_SUMS = "|A|_inf <= g, |r|_inf <= 1, and the triangle inequality"
 
 
@@ -58,7 +63,8 @@ def _largest(matrix: fmpq_mat) -> Fraction:
 
 def prove_within(cases: Sequence[Word]) -> Finding:
     """Numbers rounded as stated, bound <= e, and the program's answers in Q within the bound of every v_l."""
-    found = []
+    found: list[dict[str, Any]] = []
+    records: list[Record] = []
     for case in cases:
         form, task = case.form, case.task
         where = {"task": task.name, "L": form.depth, "e": rational(form.error), "code": form.kind}
@@ -81,7 +87,8 @@ def prove_within(cases: Sequence[Word]) -> Finding:
             return Finding(Verdict.REFUTED, {**where, **wrong})
         figures = {"bits": len(case.word), "error": float(error), "bound": float(form.bound)}
         found.append({**where, "kept": form.kept, "b": form.fraction, **figures})
-    return Finding(Verdict.PROVED, {"words": found})
+        records += bound_facts.within(built, task, form.bound, form.error)
+    return Finding(Verdict.PROVED, {"words": found}, tuple(records))
 
 
 def word_mutants(cases: Sequence[Word]) -> Iterator[Mutant]:
@@ -118,7 +125,7 @@ def prove_packing_argument() -> Finding:
 
 def prove_packing(packings: Sequence[Packing]) -> Finding:
     """All tasks of each set, pair by pair: some |v_l(i) - v'_l(i)| > 2e, in Q; and |r|_inf <= 1."""
-    found = []
+    found, records = [], []
     for packing in packings:
         where = {"n": packing.n, "L": packing.depth, "g": str(packing.discount), "e": rational(packing.error)}
         answers = []
@@ -139,7 +146,9 @@ def prove_packing(packings: Sequence[Packing]) -> Finding:
                 least = gap if least is None else min(least, gap)
         sizes = {"h": packing.chain, "tasks": packing.count, "bits needed": packing.bits}
         found.append({**where, **sizes, "least distance": rational(least)})
-    return Finding(Verdict.PROVED, {"packings": found})
+        if packing.count <= LARGEST_RECORDED:
+            records.append(bound_facts.apart(list(packing.tasks()), packing.depth, packing.error, str(packing.count)))
+    return Finding(Verdict.PROVED, {"packings": found}, tuple(records))
 
 
 def packing_mutants(packings: Sequence[Packing]) -> Iterator[Mutant]:
@@ -174,9 +183,10 @@ ORDERS = (
 
 def prove_order(orders: Sequence[Order]) -> Finding:
     """Both inequalities at every (n, L, e = 2^-a) of the grid, in integers."""
-    found = []
+    found, records = [], []
     for order in orders:
         ratios: dict[str, list[Fraction]] = {"code": [], "packing": []}
+        rows: dict[str, list[int]] = {name: [] for name in ("n", "L", "a", "M", "code", "packing")}
         for n in STATES:
             for depth in DEPTHS:
                 for a in LOGS:
@@ -193,9 +203,13 @@ def prove_order(orders: Sequence[Order]) -> Finding:
                         return Finding(Verdict.REFUTED, {**where, **wrong})
                     ratios["code"].append(Fraction(code, unit))
                     ratios["packing"].append(Fraction(below, unit))
+                    for row, x in zip(rows.values(), (n, depth, a, min(n, depth, a), code, below), strict=True):
+                        row.append(x)
         figures = {f"{name} / (n min log 1/e)": [float(min(x)), float(max(x))] for name, x in ratios.items()}
         found.append({"g": str(order.discount), "c": str(order.lower), "C": str(order.upper), **figures})
-    return Finding(Verdict.PROVED, {"grid": [list(STATES), list(DEPTHS), list(LOGS)], "constants": found})
+        records.append(bound_facts.order(rows, order.lower, order.upper, f"g = {order.discount}"))
+    grid = [list(STATES), list(DEPTHS), list(LOGS)]
+    return Finding(Verdict.PROVED, {"grid": grid, "constants": found}, tuple(records))
 
 
 def order_mutants(orders: Sequence[Order]) -> Iterator[Mutant]:

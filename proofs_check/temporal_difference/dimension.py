@@ -24,10 +24,14 @@ from ..instances import NAMED, Instance, InstanceSource
 from ..mutants import Mutant
 from ..records import rank_record
 from ..words import letter, rule
+from .decoder_facts import missed
 from .executor import prove_td_step
 from .krylov import krylov_rank
 
 N, M = sp.symbols("n m", integer=True, positive=True)
+
+LARGEST_RECORDED = 6
+"""States up to which what a decoder misses is recorded."""
 
 ProposalSource = Callable[[], list[Proposal]]
 
@@ -88,7 +92,8 @@ def prove_too_small(proposals: Sequence[Proposal]) -> Finding:
             return Finding(Verdict.REFUTED, {**where, "block": "decoder", "failure": "not fewer columns than k"})
         depth, state = divmod(place, residuals.ncols())
         misses.append({**where, "fails at depth": depth, "state": state, "missed by": rational(entries[place])})
-    return Finding(Verdict.PROVED, {"proposals": misses})
+    records = [missed(x, f"{x.task.name}, m = {x.dimension}") for x in proposals if x.task.n <= LARGEST_RECORDED]
+    return Finding(Verdict.PROVED, {"proposals": misses}, tuple(records))
 
 
 def proposal_mutants(proposals: Sequence[Proposal]) -> Iterator[Mutant]:

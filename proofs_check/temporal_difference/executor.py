@@ -28,6 +28,7 @@ from ..mutants import Mutant, entry_mutants
 from ..records import polynomial_record
 from ..schwartz_zippel import Case, prove_cases
 from ..words import Words, identity, letter, rule
+from .context_facts import executed
 from .generic_tasks import Sizes, case, executor_difference, from_states, log_difference, values_difference
 from .krylov import SCHWARTZ_ZIPPEL
 
@@ -275,10 +276,10 @@ def end_to_end_cases() -> list[Case]:
     """From state tokens with k < n, and from the raw log with k = n, small and at n = 24, L = 30, N = 960."""
     cases = []
     for s in (Sizes(4, 2, 5, 4), Sizes(24, 12, 30, 24)):
-        cases.append(case(from_states(s.n, s.rounds, s.depth), values_difference, s, "v at depth"))
+        cases.append(case(from_states(s.n, s.rounds, s.depth), values_difference, s, "v at depth", values=True))
     for s in (Sizes(3, 3, 4, 3, 7), Sizes(24, 24, 30, 24, 960)):
         program = executor.construction(s.n, s.depth).program
-        cases.append(case(program, log_difference, s, "v at depth"))
+        cases.append(case(program, log_difference, s, "v at depth", values=True))
     return cases
 
 
@@ -336,7 +337,7 @@ def claims(
             Assurance.PROBABILISTIC,
             (*ASSUMPTIONS, SCHWARTZ_ZIPPEL),
             lambda: [
-                case(executor_program(s.n, s.depth), executor_difference, s, "v at depth")
+                case(executor_program(s.n, s.depth), executor_difference, s, "v at depth", executed, values=True)
                 for s in (Sizes(3, 2, 4), Sizes(24, 12, 30))
             ],
             prove_cases,

@@ -22,6 +22,7 @@ from constructions.temporal_difference import executor, krylov
 from constructions.temporal_difference.tokens import KINDS, wide_layout
 from constructions.tokens import Tokens
 
+from ..facts import Stated
 from ..schwartz_zippel import BadPoint, Case, Identity, Source
 
 
@@ -40,15 +41,23 @@ class Sizes:
         return {letter: size for letter, size in letters.items() if size}
 
 
-def case(program: Program, difference: Callable[[Program, Source, Sizes], Array], sizes: Sizes, block: str) -> Case:
-    """A program with one of the differences below at given sizes."""
-    algorithm = ALGORITHMS.get(difference, "")
-    reads = executor.VALUES if algorithm else None
+def case(
+    program: Program,
+    difference: Callable[[Program, Source, Sizes], Array],
+    sizes: Sizes,
+    block: str,
+    stated: Stated | None = None,
+    *,
+    values: bool = False,
+) -> Case:
+    """A program with a difference at given sizes, `stated` for its records; `values`: it is that of v_0 .. v_L."""
+    reads = executor.VALUES if values else None
+    algorithm = "td" if values and stated is None else ""
 
     def at_sizes(p: Program, source: Source) -> Array:
         return difference(p, source, sizes)
 
-    return Case(program, Identity(sizes.to_dict(), sizes.k, at_sizes, block, reads, algorithm))
+    return Case(program, Identity(sizes.to_dict(), sizes.k, at_sizes, block, reads, algorithm, stated))
 
 
 def executor_difference(program: Program, source: Source, sizes: Sizes) -> Array:
@@ -177,11 +186,3 @@ def _minus(a: Arithmetic, x: Array, y: Array) -> Array:
     if a.shape(x) != a.shape(y):
         raise BadInput(f"answer: expected a block of shape {a.shape(y)}, found {a.shape(x)}")
     return a.add(x, a.negate(y))
-
-
-ALGORITHMS: dict[Callable[..., Array], str] = {
-    executor_difference: "context",
-    values_difference: "td",
-    log_difference: "td",
-}
-"""The differences from TD: iterated on the A and r of the tokens, or read from a context by v_l = B sum H^j g0."""

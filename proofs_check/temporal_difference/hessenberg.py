@@ -20,6 +20,7 @@ from ..generic_layer import prove_words, random_matrix
 from ..instances import InstanceSource
 from ..schwartz_zippel import Case, Source
 from ..words import identity, letter, ones_row, rule, zero
+from . import context_facts
 from .generic_tasks import Sizes, case, invariant_task, td_rows
 from .memory_optimal import (
     CONTEXT,
@@ -83,7 +84,7 @@ def public_below(tokens: Tokens, k: int, h: int) -> str | None:
     return public_start(tokens, k, h)
 
 
-KIND = Kind(hessenberg, lambda n, k: n * k + k * (k + 1) // 2, public_below)
+KIND = Kind(hessenberg, lambda n, k: n * k + k * (k + 1) // 2, public_below, context_facts.hessenberg)
 
 
 def generic_difference(program: Program, source: Source, sizes: Sizes) -> Array:
@@ -116,7 +117,9 @@ def generic_cases(strata: Sequence[Sizes]) -> list[Case]:
         layout, layers = memory_optimal.basis_layout(s.n, s.rounds), hessenberg.encoder_layers(s.rounds)
         steps = hessenberg.executor_program(s.n, s.rounds, s.depth).layers if s.depth else ()
         block = "v at depth" if s.depth else "[B; H]"
-        out.append(case(stage_two(layout, layers, steps), generic_difference, s, block))
+        stated = None if s.depth else context_facts.hessenberg(s.rounds)
+        built = stage_two(layout, layers, steps)
+        out.append(case(built, generic_difference, s, block, stated, values=bool(s.depth)))
     return out
 
 

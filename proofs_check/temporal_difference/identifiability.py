@@ -24,12 +24,17 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..generic_layer import Point, first_difference, prove_layers, prove_words, random_matrix
 from ..mutants import Mutant, program_mutants
 from ..words import identity, letter, normal_form, rule
+from . import training_facts
 from .executor import only_step
 from .free_weights import Sample, jacobian, kronecker, moment, trajectories, weights_at
 
 N = sp.symbols("n", integer=True, positive=True)
 MOMENTS = "E[r r'] > 0 and E[(r r') (x) (A'A)] > 0 over the tasks; the second implies the first"
 SQUARES = "E|X r|^2 = tr(X E[rr'] X') and E|A V r|^2 = vec(V)' E[(rr') (x) (A'A)] vec(V), so a positive moment leaves 0"
+
+
+DEEPEST_RECORDED, DEEPEST_JACOBIAN = 8, 3
+"""Depths up to which end points and Jacobians have records."""
 
 
 def symbolic_program(depth: int) -> Program:
@@ -118,7 +123,7 @@ class Ranked:
 
 def prove_ranks(subject: Sequence[Ranked]) -> Finding:
     """At (-I, I): the values are TD's, the Jacobian of the built program is its recursion's, its rank and kernel."""
-    found = []
+    found, records = [], []
     for one in subject:
         chosen, n = one.sample, one.sample.n
         point, outputs = weights_at(n, -1, 1), trajectories(one.sample)
@@ -158,7 +163,9 @@ def prove_ranks(subject: Sequence[Ranked]) -> Finding:
             failure = "at L = 2 the rank is n^2 + rank of the moment"
             return Finding(Verdict.REFUTED, {**chosen.names, **ranks, "failure": failure})
         found.append({**chosen.names, **ranks, **({"kernel": len(one.kernel), "why": one.why} if one.kernel else {})})
-    return Finding(Verdict.PROVED, {"samples": found})
+        if chosen.depth <= DEEPEST_JACOBIAN:
+            records.append(training_facts.jacobian(chosen.tasks, chosen.depth, built, rank, one.kernel, str(one)))
+    return Finding(Verdict.PROVED, {"samples": found}, tuple(records))
 
 
 def ranked_mutants(subject: Sequence[Ranked]) -> Iterator[Mutant]:
@@ -304,7 +311,8 @@ def prove_end_points(subject: Sequence[EndPoint]) -> Finding:
                 return Finding(Verdict.REFUTED, {**where, "failure": "derivative at a = 1", **text})
         largest = max(abs(x) for x in power.entries()) * one.depth
         found.append({"task": one.task.name, "L": one.depth, "|L A^(L-1) r|_inf": f"{float(largest):.3e}"})
-    return Finding(Verdict.PROVED, {"end points": found})
+    records = tuple(training_facts.end_point(x.task, x.depth) for x in subject if x.depth <= DEEPEST_RECORDED)
+    return Finding(Verdict.PROVED, {"end points": found}, records)
 
 
 def end_point_mutants(subject: Sequence[EndPoint]) -> Iterator[Mutant]:

@@ -25,7 +25,11 @@ from ..generic_layer import first_difference
 from ..instances import NAMED, InstanceSource, prove_instances
 from ..jets import Jets
 from ..mutants import Mutant, program_mutants
+from . import training_facts
 from .free_weights import generic_weight
+
+LARGEST_RECORDED = 30
+"""Weights up to which Jacobians have records."""
 
 COMPILED = {"M": 1, "p": 1, "q": 1, "G": 1, "C": -1, "W": 1}
 """Multiples of the identity; p and q have shape (1, 1)."""
@@ -192,7 +196,7 @@ def _parts(context: fmpq_mat, n: int) -> tuple[fmpq_mat, fmpq_mat, fmpq_mat]:
 
 def prove_flat(subject: Sequence[Joint]) -> Finding:
     """Residuals zero, rank of Jacobian and Hessian, and the kernel spanned by the directions, all in Q."""
-    found = []
+    found, records = [], []
     for one in subject:
         where: dict[str, Any] = {"sizes": dict(one.construction.sizes), "tasks": [task.name for task in one.tasks]}
         jets, rows = Jets(one.point), []
@@ -226,7 +230,9 @@ def prove_flat(subject: Sequence[Joint]) -> Finding:
             counted = {"found": f"{kernel.rank()} independent directions", "expected": f"{flat}"}
             return Finding(Verdict.REFUTED, {**where, "block": "kernel", **counted})
         found.append({**where, "weights": weights, "positive": one.rank, "flat": flat, "which": one.groups})
-    return Finding(Verdict.PROVED, {"critical points": found})
+        if weights <= LARGEST_RECORDED:
+            records.append(training_facts.flat(J, one.rank, one.kernel, str(one)))
+    return Finding(Verdict.PROVED, {"critical points": found}, tuple(records))
 
 
 def joint_mutants(subject: Sequence[Joint]) -> Iterator[Mutant]:

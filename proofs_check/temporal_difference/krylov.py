@@ -16,7 +16,8 @@ from constructions.temporal_difference.krylov import ASSUMPTIONS, BALANCED_ASSUM
 from ..claim import Assurance, Claim, Finding, Verdict
 from ..instances import NAMED, Instance, InstanceSource, prove_instances, with_square_roots
 from ..schwartz_zippel import Case, prove_cases
-from . import encoder
+from . import context_facts, encoder
+from .context_facts import at_depth
 from .generic_tasks import Sizes, case, context_difference, from_states
 
 SCHWARTZ_ZIPPEL = "Schwartz-Zippel lemma and a bound on the number of primes (cited)"
@@ -24,7 +25,8 @@ SCHWARTZ_ZIPPEL = "Schwartz-Zippel lemma and a bound on the number of primes (ci
 
 def prove_decoding(instances: Sequence[Instance]) -> Finding:
     """B sum_{j<l} H^j g0 = v_l for every l <= L, with H - I = (Y - B)' B read off Z_0."""
-    return prove_instances([Instance(_decoding(x), x.task) for x in instances])
+    decoding = at_depth(context_facts.decoding)
+    return prove_instances([Instance(_decoding(x), x.task) for x in instances], stated=decoding)
 
 
 def _decoding(instance: Instance) -> Any:
@@ -55,7 +57,7 @@ def prove_dimension(instances: Sequence[Instance]) -> Finding:
                 {"task": task.name, "block": "source", "found": f"{found} tokens", "expected": f"{expected} tokens"},
             )
         kept.append({"task": task.name, "L": depth, "k": expected})
-    return Finding(Verdict.PROVED, {"instances": kept})
+    return Finding(Verdict.PROVED, {"instances": kept}, context_facts.records(instances, context_facts.krylov))
 
 
 def krylov_rank(task: Any, depth: int) -> int:
@@ -72,9 +74,19 @@ def prove_balanced(instances: Sequence[Instance]) -> Finding:
 
 
 def generic_cases() -> list[Case]:
-    """Every Krylov dimension at n = 4, L < k, and n = 24, k = 12, L = 30."""
-    chosen = [Sizes(4, k, 6, 4) for k in range(1, 5)] + [Sizes(5, 3, 3, 3), Sizes(24, 12, 30, 24)]
-    return [case(from_states(s.n, s.rounds), context_difference, s, "[B; Y; g0']") for s in chosen]
+    """Every Krylov dimension at n = 4, L < k, n = 24, k = 12, L = 30; and two passes."""
+    chosen = [(Sizes(4, k, 6, 4), 1) for k in range(1, 5)]
+    chosen += [(Sizes(5, 3, 3, 3), 1), (Sizes(24, 12, 30, 24), 1), (Sizes(4, 2, 5, 4), 2)]
+    return [
+        case(
+            from_states(s.n, s.rounds, passes=passes),
+            context_difference,
+            s,
+            "[B; Y; g0']",
+            stated=context_facts.krylov(s.rounds),
+        )
+        for s, passes in chosen
+    ]
 
 
 def claims(
@@ -92,7 +104,7 @@ def claims(
             " and Y = B + W (H - I)'"
         ),
         assumptions=ASSUMPTIONS,
-        prove=prove_instances,
+        prove=partial(prove_instances, stated=at_depth(context_facts.krylov)),
     )
     return [
         *encoder.claims(),

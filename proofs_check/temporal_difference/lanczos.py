@@ -19,6 +19,7 @@ from ..generic_layer import prove_words, random_matrix
 from ..instances import InstanceSource
 from ..schwartz_zippel import Case, Source
 from ..words import diagonal, letter, ones_row, rule, zero
+from . import context_facts
 from .generic_tasks import Sizes, case, td_rows
 from .memory_optimal import (
     CONTEXT,
@@ -83,7 +84,7 @@ def public_last(tokens: Tokens, k: int, h: int) -> str | None:
     return "source.m" if tokens.read("source", "m", 1, RATIONALS)[0, k - 1] != 0 else public_start(tokens, k, h)
 
 
-KIND = Kind(lanczos, lambda n, k: n * k + 2 * k - (k > 0), public_last)
+KIND = Kind(lanczos, lambda n, k: n * k + 2 * k - (k > 0), public_last, context_facts.lanczos)
 
 
 def reversible_task(source: Source, sizes: Sizes) -> tuple[Array, Array, Array]:
@@ -143,7 +144,9 @@ def generic_cases(strata: Sequence[Sizes]) -> list[Case]:
         layers = lanczos.encoder_layers(s.rounds)
         steps = lanczos.executor_program(s.n, s.depth).layers if s.depth else ()
         block = "v at depth" if s.depth else "[B; alpha'; beta']"
-        out.append(case(stage_two(lanczos.lanczos_layout(s.n), layers, steps), generic_difference, s, block))
+        stated = None if s.depth else context_facts.lanczos(s.rounds)
+        built = stage_two(lanczos.lanczos_layout(s.n), layers, steps)
+        out.append(case(built, generic_difference, s, block, stated, values=bool(s.depth)))
     return out
 
 

@@ -24,6 +24,7 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..generic_layer import Point, first_difference, prove_layers, prove_words, random_matrix
 from ..mutants import Mutant, program_mutants
 from ..words import Rule, Words, identity, letter, rule
+from . import training_facts
 from .executor import only_step
 from .free_weights import Sample, calibrated_loss, kronecker, moment, negative_eigenvalues, weights_at
 
@@ -136,7 +137,8 @@ def prove_hessian(subject: Sequence[Sample]) -> Finding:
             values = {"found": rational(built[i, j]), "expected": rational(expected[i, j])}
             return Finding(Verdict.REFUTED, {**chosen.names, "block": "Hessian", "row": i, "column": j, **values})
         found.append(chosen.names)
-    return Finding(Verdict.PROVED, {"samples": found})
+    records = tuple(training_facts.hessian(x.tasks, str(x)) for x in subject)
+    return Finding(Verdict.PROVED, {"samples": found}, records)
 
 
 def sample_mutants(subject: Sequence[Sample]) -> Iterator[Mutant]:
@@ -171,9 +173,8 @@ def prove_bounds() -> Finding:
     if wrong:
         return Finding(Verdict.UNDECIDED, {"missing": f"{wrong[0]}: the polynomial is not zero"})
     # 0 < lambda_- < 1: k < root < k + 2, since k^2 < k^2 + 4 < (k + 2)^2 for k > 0; lambda_+ > 2: root > 2 - k.
-    return Finding(
-        Verdict.PROVED, {"identities": list(identities), "places": "0 < lambda_- < 1 and lambda_+ > 2, k > 0"}
-    )
+    evidence = {"identities": list(identities), "places": "0 < lambda_- < 1 and lambda_+ > 2, k > 0"}
+    return Finding(Verdict.PROVED, evidence, (training_facts.bounds(),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +240,7 @@ def _root_below(b: Fraction, x: Fraction) -> bool:
 
 def prove_constants(subject: Sequence[Constants]) -> Finding:
     """k and b, exact to `slack`; low and high are implied by them, and bound the Hessian's eigenvalues."""
-    found = []
+    found, records = [], []
     for one in subject:
         EAA, hessian = moment(one.tasks, lambda t: t.A.transpose() * t.A), hessian_block(one.tasks)
         where = {"tasks": len(one.tasks), "first": one.tasks[0].name}
@@ -261,7 +262,9 @@ def prove_constants(subject: Sequence[Constants]) -> Finding:
             return Finding(Verdict.REFUTED, {**where, "block": "constants", "failure": failing[0]})
         figures = zip(("k", "b", "lam_- >=", "lam_+ <="), (one.least, one.most, one.low, one.high), strict=True)
         found.append({**where, **{name: f"{x} = {float(x):.6f}" for name, x in figures}})
-    return Finding(Verdict.PROVED, {"samples": found, "slack": str(subject[0].slack)})
+        if one.tasks[0].n <= training_facts.LARGEST:
+            records.append(training_facts.constants(one))
+    return Finding(Verdict.PROVED, {"samples": found, "slack": str(subject[0].slack)}, tuple(records))
 
 
 def constants_mutants(subject: Sequence[Constants]) -> Iterator[Mutant]:
@@ -297,7 +300,7 @@ def prove_contraction(subject: Sequence[Sample]) -> Finding:
     Along descent from one start with the gradient of the built layer; and for every start, since
     (1 - step low)^2 I - (I - step Hessian)^2 has no negative eigenvalue.
     """
-    found = []
+    found, records = [], []
     for i, chosen in enumerate(subject):
         constants = constants_of(chosen.tasks)
         step = 1 / constants.high
@@ -321,7 +324,8 @@ def prove_contraction(subject: Sequence[Sample]) -> Finding:
                 Verdict.REFUTED, {**chosen.names, "block": "Hessian", "failure": "some start contracts less"}
             )
         found.append({**chosen.names, "bound": f"{float(factor):.6f}", "ratios": ratios})
-    return Finding(Verdict.PROVED, {"samples": found})
+        records.append(training_facts.contraction(chosen.tasks, constants, path[0], STEPS, str(chosen)))
+    return Finding(Verdict.PROVED, {"samples": found}, tuple(records))
 
 
 def claims(samples: Callable[[], Sequence[Sample]], larger: Callable[[], Sequence[Sequence[Task]]]) -> list[Claim]:

@@ -18,16 +18,19 @@ from flint import fmpq_mat
 from constructions.arithmetic import Array
 from constructions.layers import LinearAttention, Release, Repeat
 from constructions.program import Program
+from constructions.temporal_difference import executor as executor_room
 from constructions.temporal_difference import krylov, linear_features
 from constructions.temporal_difference.linear_features import ASSUMPTIONS, THEOREM
 from constructions.tokens import Tokens
 
 from ..claim import Assurance, Claim, Finding, Verdict
+from ..facts import Stated
 from ..generic_layer import Point, prove_layers, prove_words, random_matrix
-from ..instances import NAMED, InstanceSource, prove_instances, with_square_roots
+from ..instances import NAMED, Instance, InstanceSource, prove_instances, with_square_roots
 from ..schwartz_zippel import Case, Identity, Source, prove_cases
 from ..words import diagonal, identity, letter, ones_row, rule
-from . import dimension, encoder, executor, memory
+from . import context_facts, dimension, encoder, executor, memory
+from .context_facts import at_depth
 from .generic_tasks import Sizes
 from .krylov import SCHWARTZ_ZIPPEL
 from .log_jacobians import prove_ranks, rank_cases, rank_mutants
@@ -182,24 +185,31 @@ def log_difference(program: Program, source: Source, sizes: Sizes) -> Array:
     return minus(a, linear_features.decode(steps, a), a.stack(rows))
 
 
-def generic_cases(strata: Sequence[Sizes]) -> list[Case]:
+def generic_cases(strata: Sequence[Sizes], passes: int = 1) -> list[Case]:
     """The whole program at the sizes given; d stands where a tabular task has n."""
     out = []
     for s in strata:
-        letters = {"d": s.n, "k": s.k, "L": s.depth, "h": s.rounds, "N": s.transitions}
-        built = linear_features.program(s.n, s.depth, s.rounds)
+        letters = {"d": s.n, "k": s.k, "L": s.depth, "h": s.rounds, "N": s.transitions, "passes": passes}
+        built = linear_features.program(s.n, s.depth, s.rounds, passes)
 
         def difference(program: Program, source: Source, s: Sizes = s) -> Array:
             return log_difference(program, source, s)
 
-        out.append(Case(built, Identity(letters, s.k, difference, "prediction at depth")))
+        reads, stated = executor_room.VALUES, context_facts.predictions
+        out.append(Case(built, Identity(letters, s.k, difference, "prediction at depth", reads, stated=stated)))
     return out
+
+
+def predicted(_: Instance) -> Stated:
+    """What the records say of a run of the whole program."""
+    return context_facts.predictions
 
 
 STRATA = (Sizes(3, 3, 4, 3, 4), Sizes(4, 2, 4, 4, 3), Sizes(4, 2, 2, 2, 5))
 """k = d; dependent features with k < h; L < d."""
 LARGE_STRATA = (Sizes(24, 12, 30, 24, 60),)
-KIND = Kind(krylov, lambda d, k: (2 * d + 1) * k, lambda tokens, k, h: None)
+CONTEXT = partial(context_facts.krylov, task=context_facts.linear)
+KIND = Kind(krylov, lambda d, k: (2 * d + 1) * k, lambda tokens, k, h: None, CONTEXT)
 
 
 def claims(
@@ -258,7 +268,7 @@ def claims(
             name="context",
             statement="the tokens kept hold Z_0 of (M, s_0), by orthogonal projections",
             build=encoders,
-            prove=prove_instances,
+            prove=partial(prove_instances, stated=at_depth(CONTEXT)),
         ),
         exact(
             name="registers",
@@ -273,9 +283,9 @@ def claims(
             build=weights,
             prove=dimension.prove_necessary,
         ),
-        generic(name="generic", build=lambda: generic_cases(STRATA)),
+        generic(name="generic", build=lambda: generic_cases(STRATA) + generic_cases(STRATA[1:2], passes=2)),
         generic(name="generic-large", build=lambda: generic_cases(LARGE_STRATA), quick=False),
-        values(name="end-to-end", build=evaluators, prove=prove_instances),
+        values(name="end-to-end", build=evaluators, prove=partial(prove_instances, stated=predicted)),
         values(
             name="balanced",
             assumptions=(*ASSUMPTIONS, krylov.BALANCED_ASSUMPTION, "rewrite t_j^2 d_j = 1 for t_j = rsqrt_0(d_j)"),

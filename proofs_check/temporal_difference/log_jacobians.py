@@ -15,8 +15,12 @@ from flint import nmod_mat
 
 from ..claim import Finding, Verdict
 from ..mutants import Mutant
+from ..records import rank_record
 from ..schwartz_zippel import random_prime
 from . import memory
+
+LARGEST_RECORDED = 3
+"""Features up to which the Jacobians themselves are kept in the certificate."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +110,19 @@ def _outputs(case: LogJacobian, x: dict[str, Dual], a: int, g: int) -> Iterator[
 def prove_ranks(cases: Sequence[LogJacobian], seed: int = 0) -> Finding:
     """At random points modulo primes every rank is the one claimed, and it meets the upper bound."""
     rng = random.Random(f"linear features {seed}")
-    found = []
+    found, kept = [], []
     for case in cases:
-        ranks = [log_jacobian(case, rng, random_prime(rng, memory.BITS)).rank() for _ in range(memory.POINTS)]
+        matrices = [log_jacobian(case, rng, random_prime(rng, memory.BITS)) for _ in range(memory.POINTS)]
+        ranks = [matrix.rank() for matrix in matrices]
         where: dict[str, Any] = {"d": case.d, "k": case.k, "N": case.samples, "L": case.depth}
         for block, number in (("Jacobian", max(ranks)), ("upper bound", case.upper)):
             if number != case.expected:
                 wrong = {"block": block, "found": number, "expected": case.expected}
                 return Finding(Verdict.REFUTED, {**where, **wrong})
         found.append({**where, "rank": case.expected})
-    return Finding(Verdict.PROVED, {"jacobians": found})
+        if case.d <= LARGEST_RECORDED:
+            kept.append(rank_record(matrices[ranks.index(case.expected)], f"{case}"))
+    return Finding(Verdict.PROVED, {"jacobians": found}, tuple(kept))
 
 
 def rank_cases(features: int) -> list[LogJacobian]:

@@ -116,7 +116,8 @@ def _of_context(case: Jacobian, B: nmod_mat, H: nmod_mat, g: nmod_mat, p: int) -
             if "g" not in case.held:
                 line += [int(maps[j][x, a]) for a in range(k)]
             rows.append(line)
-    return nmod_mat(len(rows), len(rows[0]), [x for line in rows for x in line], p)
+    moving = sum({"B": n * k, "H": k * k, "g": k}[name] for name in "BHg" if name not in case.held)
+    return nmod_mat(len(rows), moving, [x for line in rows for x in line], p)
 
 
 def _fixed_row_sums(n: int, rewards: int, p: int) -> nmod_mat:

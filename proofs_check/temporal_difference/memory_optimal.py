@@ -26,10 +26,13 @@ from constructions.temporal_difference.tokens import KINDS
 from constructions.tokens import Tokens
 
 from ..claim import Assurance, Claim, Finding, Verdict
+from ..facts import Stated
 from ..generic_layer import Point, prove_layers, prove_words, random_matrix
 from ..instances import NAMED, Instance, InstanceSource, prove_instances
 from ..schwartz_zippel import BadPoint, Case, Source, prove_cases
 from ..words import Rule, Words, letter, ones_row, rule, zero
+from . import context_facts
+from .context_facts import at_depth
 from .executor import only_step, prove_td_step
 from .generic_tasks import Sizes, case, invariant_task, td_rows
 from .krylov import SCHWARTZ_ZIPPEL, krylov_rank
@@ -153,11 +156,13 @@ class Kind:
         module: of `constructions`, with `encoder`, `registers`.
         formula: (n, k) -> registers.
         public: (tokens, k, h) -> None, or the name of a block that is not the public constant it should be.
+        stated: depth L -> what records say of the context that is left.
     """
 
     module: ModuleType
     formula: Callable[[int, int], int]
     public: Callable[[Tokens, int, int], str | None]
+    stated: Callable[[int], Stated]
 
 
 def public_start(tokens: Tokens, k: int, h: int) -> str | None:
@@ -185,10 +190,10 @@ def prove_registers(instances: Sequence[Instance], kind: Kind) -> Finding:
         if wrong is not None:
             return Finding(Verdict.REFUTED, {**where, "block": wrong, "failure": "not the public constant"})
         counted.append({**where, "registers": found})
-    return Finding(Verdict.PROVED, {"instances": counted})
+    return Finding(Verdict.PROVED, {"instances": counted}, context_facts.records(instances, kind.stated))
 
 
-KIND = Kind(memory_optimal, lambda n, k: n * k + k, public_start)
+KIND = Kind(memory_optimal, lambda n, k: n * k + k, public_start, context_facts.memory_optimal)
 
 
 def states(source: Source, A: Array, r: Array, sizes: Sizes) -> Tokens:
@@ -260,7 +265,9 @@ def generic_cases(strata: Sequence[Sizes]) -> list[Case]:
         layout, layers = memory_optimal.basis_layout(s.n, s.rounds), memory_optimal.encoder_layers(s.rounds)
         steps = memory_optimal.executor_program(s.n, s.depth).layers if s.depth else ()
         block = "v at depth" if s.depth else "[B; a']"
-        out.append(case(stage_two(layout, layers, steps), generic_difference, s, block))
+        stated = None if s.depth else context_facts.memory_optimal(s.rounds)
+        built = stage_two(layout, layers, steps)
+        out.append(case(built, generic_difference, s, block, stated, values=bool(s.depth)))
     return out
 
 
@@ -301,7 +308,7 @@ def kept_context_claims(
             statement="the tokens kept hold the context of the definition, by normal equations",
             scope=NAMED,
             build=encoders,
-            prove=prove_instances,
+            prove=partial(prove_instances, stated=at_depth(kind.stated)),
         ),
         exact(
             name="registers",

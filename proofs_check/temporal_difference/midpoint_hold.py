@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import sympy as sp
+from flint import fmpq, fmpq_mat
 
+from constructions.exact import RATIONALS
 from constructions.layers import LinearAttention
 from constructions.program import Program
 from constructions.temporal_difference import midpoint_hold, minimax
@@ -18,10 +22,11 @@ from constructions.temporal_difference.sample_and_hold import CLOCK
 from constructions.tokens import Span, Tokens
 
 from ..claim import Assurance, Claim, Finding, Verdict, rational
-from ..generic_layer import Point, prove_layers, prove_words, random_matrix
+from ..generic_layer import Point, first_difference, prove_layers, prove_words, random_matrix
 from ..instances import NAMED, InstanceSource, prove_instances
 from ..mutants import Mutant
 from ..words import Words, letter, ones_row
+from . import held_facts
 from .encoder import renamed
 from .sample_and_hold import BOUNDED, ROUTES, SMALL, L, N, T, attained, one_state, prove_hold, prove_record
 
@@ -41,6 +46,9 @@ def prove_differences(program: Program) -> Finding:
     if len(layers) != 1:
         found = f"{len(layers)} layers of differences"
         return Finding(Verdict.REFUTED, {"block": "differences", "found": found, "expected": "1 layer"})
+    apart = _differ_as_built(layers[0], program)
+    if apart is not None:
+        return Finding(Verdict.REFUTED, apart)
     read = renamed(layers, {Span("slot", 0, SLOTS - 1): "earlier", Span("slot", 1, SLOTS): "later"})
     X, Z = letter("X", N, K), letter("Z", N, K)
     before: dict[tuple[str, str], Words] = {("earlier", "x"): X, ("later", "x"): Z}
@@ -56,6 +64,25 @@ def prove_differences(program: Program) -> Finding:
         return {x.name: random_matrix(rng, 2 if x.rows == N else 1, SLOTS - 1) for x in ordered}, sizes
 
     return prove_layers(read, program.layout, Tokens({"earlier": K, "later": K}, before), after, [], sample)
+
+
+def _differ_as_built(layer: LinearAttention, program: Program) -> dict[str, Any] | None:
+    """Where the layer does something else to its slots, or anything to other tokens, at a point in Q."""
+    rng = random.Random(0)
+    blocks = {}
+    for kind, field in itertools.product(program.kinds, program.layout):
+        value = random_matrix(rng, 2 if program.layout[field] == N else 1, SLOTS)
+        blocks[kind, field] = RATIONALS.matrix([[1] * SLOTS]) if field == "one" else value
+    X = blocks["slot", "x"]
+    shifted = fmpq_mat(2, SLOTS, [X[i, j - 1] if j else fmpq(0) for i in range(2) for j in range(SLOTS)])
+    expected = {**blocks, ("slot", "x"): X - shifted}
+    for _, after in layer.steps(Tokens(dict.fromkeys(program.kinds, SLOTS), blocks), RATIONALS):
+        for (kind, field), right in expected.items():
+            place = first_difference(after.blocks[kind, field], right)
+            if place is not None:
+                values = {"found": rational(after.blocks[kind, field][place]), "expected": rational(right[place])}
+                return {"block": f"{kind}.{field}", "row": place[0], "column": place[1], **values}
+    return None
 
 
 @dataclass(frozen=True)
@@ -83,7 +110,7 @@ def prove_error(cases: Sequence[Covered]) -> Finding:
     identity = prove_words({"v_l - (v_a + v_b) / 2": ((w + x) - halved(w + (w + x + y)), halved(x - y))}, [])
     if identity.verdict is not Verdict.PROVED:
         return identity
-    rows = []
+    rows, records = [], list(identity.records)
     for case in cases:
         g, blocks = case.cover.discount, case.cover.blocks
         where = {"g": str(g), "blocks": [list(block) for block in blocks]}
@@ -99,7 +126,10 @@ def prove_error(cases: Sequence[Covered]) -> Finding:
             evidence = {"block": "lower", "found": rational(found), "expected": rational(case.error)}
             return Finding(Verdict.REFUTED, {**where, **evidence, "counterexample": one_state(g).describe()})
         rows.append({**where, "error": rational(case.error), "decimal": float(case.error)})
-    return Finding(Verdict.PROVED, {"identity": "v_l - (v_a + v_b) / 2 = (x - y) / 2", "cases": rows})
+        built = midpoint_hold.from_cover(1, case.cover)
+        records += held_facts.worst_case(built, one_state(g), held_facts.centred, case.error)
+    text = "v_l - (v_a + v_b) / 2 = (x - y) / 2"
+    return Finding(Verdict.PROVED, {"identity": text, "cases": rows}, tuple(records))
 
 
 def cover_mutants(cases: Sequence[Covered]) -> Iterator[Mutant]:
@@ -133,7 +163,7 @@ def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[C
         statement="from the raw log, the answer is 0 on the zero block and (v_a + v_b) / 2 on block {a..b}",
         assurance=Assurance.EXACT,
         assumptions=ASSUMPTIONS,
-        prove=prove_instances,
+        prove=partial(prove_instances, stated=lambda _: held_facts.held(held_facts.centred)),
     )
     return [
         inductive(

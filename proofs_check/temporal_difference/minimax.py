@@ -34,11 +34,14 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..mutants import Mutant
 from ..records import Record
 from . import minimax_bounds, minimax_cells
+from .bound_facts import octahedron
 from .sample_and_hold import SMALL
 
 UPPER = "a cover of error e is realised with error e on every task (td.midpoint-hold, claim error)"
 CHOICES = [(g, m, depth) for g in ("1/3", "1/2", "9/10", "99/100") for m in (0, 1, 2, 5, 12) for depth in (None, 30)]
 GRID = [(Fraction(i, 100), m, None) for i in range(1, 100) for m in range(1, 33)]
+LARGEST_RECORDED = 32
+"""States up to which witnesses have records."""
 WITNESSES = [("1/2", 0, 4), ("1/2", 1, 6), ("1/2", 2, 6), ("9/10", 1, 8), ("9/10", 2, 7), ("4/5", 3, 6)]
 
 
@@ -214,7 +217,9 @@ def prove_witness(cases: Sequence[Witness]) -> Finding:
                 evidence = {"block": "sign patterns", "found": "no state", "expected": str(list(pattern))}
                 return Finding(Verdict.REFUTED, {**where, **evidence, "counterexample": task.describe()})
         rows.append({**where, "n": task.n, "sign patterns": 2 ** len(masses), "masses": list(map(rational, masses))})
-    return Finding(Verdict.PROVED, {"tasks": rows})
+    small = [case for case in cases if case.task.n <= LARGEST_RECORDED]
+    records = tuple(octahedron(case.task, case.ends, case.task.name) for case in small)
+    return Finding(Verdict.PROVED, {"tasks": rows}, records)
 
 
 def _values(task: Task, depth: int) -> list[list[Fraction]]:

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from flint import arb, fmpq
@@ -40,6 +41,7 @@ from constructions.temporal_difference.minimax import ASSUMPTIONS, THEOREM
 from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..mutants import Mutant
 from ..positivity import prove_nonnegative, prove_zero, variables
+from .bound_facts import polynomials
 
 HOLD_CONSTANT = Fraction(27183, 10000)
 BITS = 128
@@ -75,8 +77,17 @@ def prove_lower(bound: LowerBound) -> Finding:
     wrong = _lower_instances(bound)
     if wrong is not None:
         return wrong
-    # Potentials over the denominator 1 - g, with G = g^s: p_s (1 - g) = G (1 - x)(1 - g) - 2x (g - G).
-    g, G, x = variables("g", "G", "x")
+    packing = prove_zero(_packing(bound, *variables("g", "G", "x")))
+    ratio = prove_nonnegative(_ratio(bound, *variables("t", "n", "s")))
+    found = Finding.all_of({"packing": packing, "ratio": ratio})
+    if found.verdict is not Verdict.PROVED:
+        return found
+    names = ("g", "G", "x"), ("t", "n", "s")
+    return replace(found, records=polynomials(partial(_packing, bound), partial(_ratio, bound), names))
+
+
+def _packing(bound: LowerBound, g: Any, G: Any, x: Any) -> dict[str, Any]:
+    """Potentials over the denominator 1 - g, with G = g^s: p_s (1 - g) = G (1 - x)(1 - g) - 2x (g - G)."""
 
     def potential(power: Any) -> Any:
         return power * (1 - x) * (1 - g) - 2 * x * (g - power)
@@ -84,15 +95,15 @@ def prove_lower(bound: LowerBound) -> Finding:
     numerator, denominator = G, bound.a - (bound.b + bound.c * g) * G
     # At x = (1 - g) numerator / denominator the last potential is 2x: (1 - g) p_m - 2x (1 - g), times the denominator.
     last = G * (denominator - (1 - g) * numerator) - 2 * numerator * (g - G) - 2 * (1 - g) * numerator
-    packing = prove_zero(
-        {
-            "first potential": potential(g) - g * (1 - x) * (1 - g),
-            "next potential": potential(g * G) - g * (potential(G) - 2 * x * (1 - g)),
-            "last potential": last,
-        }
-    )
-    # g = t / (1 + t), 1 - g = 1 / (1 + t), t > 0, cleared of denominators; m >= 1.
-    t, n, s = variables("t", "n", "s")
+    return {
+        "first potential": potential(g) - g * (1 - x) * (1 - g),
+        "next potential": potential(g * G) - g * (potential(G) - 2 * x * (1 - g)),
+        "last potential": last,
+    }
+
+
+def _ratio(bound: LowerBound, t: Any, n: Any, s: Any) -> dict[str, Any]:
+    """g = t / (1 + t), 1 - g = 1 / (1 + t), t > 0, cleared of denominators; m >= 1."""
     m, T = n + 1, t + 1
     weight = bound.p * m + bound.q
     # m <= T: G = 1 - m / T + s, s >= 0. V T m >= m G T^2 / .. : (p m + q) m >= m T (a - (b + c g) G).
@@ -101,8 +112,7 @@ def prove_lower(bound: LowerBound) -> Finding:
     # m >= T: p m + q >= m (a - (b + c g) G) for every G >= 0, s = G.
     second = weight * T - m * (bound.a * T - (bound.b * T + bound.c * t) * s)
     third = 3 * m - weight
-    ratio = prove_nonnegative({"m (1 - g) <= 1": first, "m (1 - g) >= 1": second, "m / (2m + 1) >= 1/3": third})
-    return Finding.all_of({"packing": packing, "ratio": ratio})
+    return {"m (1 - g) <= 1": first, "m (1 - g) >= 1": second, "m / (2m + 1) >= 1/3": third}
 
 
 def _lower_instances(bound: LowerBound) -> Finding | None:
@@ -152,27 +162,9 @@ def prove_hold_bound(bound: HoldBound) -> Finding:
         if truncation != bound.factor * min(Fraction(m), horizon) * psi:
             return Finding(Verdict.REFUTED, {**where, "block": "truncation", "found": rational(truncation)})
         rows.append({**where, "hold / Psi_m": float(hold / psi), "truncation / hold": float(truncation / hold)})
-    T, k, i, u, n = variables("T", "k", "i", "u", "n")
-
-    def fall(T: Any, k: Any, i: Any) -> Any:
-        """-T (T - 1) times the derivative of log((T / (T-1))^k T^i)."""
-        return k - i * (T - 1)
-
-    algebra = prove_zero(
-        {
-            "derivative": fall(T, k, i) + k * (T - 1) - k * T + i * (T - 1),
-            "f(n): (n + 1)^2 = n (n + 2) + 1": (n + 1) ** 2 - n * (n + 2) - 1,
-        }
-    )
-    p = n + 2
-    inequalities = prove_nonnegative(
-        {
-            "m <= J, k = m, i = 0": fall(T, n + 1, 0 * T),
-            "m > J, k = J, i = 1, T = J + 1 - u": fall(n + 2 - u, n + 1, 0 * T + 1),
-            # 1/(2p) - 1/(3p^2) - 1/(p (p+2)), times 6 p^2 (p + 2).
-            "log f(p) <= 1, p >= 2": 3 * p * (p + 2) - 2 * (p + 2) - 6 * p,
-        }
-    )
+    names = ("T", "k", "i", "n"), ("T", "u", "n")
+    algebra = prove_zero(_derivatives(*variables(*names[0])))
+    inequalities = prove_nonnegative(_falls(*variables(*names[1])))
     with Balls(BITS).working():
         e = arb(1).exp()
         ends = {"e": e, "f(1)": ball(Fraction(8, 3)), "g < 1/2": arb(2)}
@@ -182,7 +174,31 @@ def prove_hold_bound(bound: HoldBound) -> Finding:
     largest = max(rows, key=lambda row: row["hold / Psi_m"])
     gap = max(rows, key=lambda row: row["truncation / hold"])
     shown = Finding(Verdict.PROVED, {"pairs": len(rows), "largest hold": largest, "largest gap": gap})
-    return Finding.all_of({"instances": shown, "algebra": algebra, "inequalities": inequalities})
+    found = Finding.all_of({"instances": shown, "algebra": algebra, "inequalities": inequalities})
+    proved = found.verdict is Verdict.PROVED
+    return replace(found, records=polynomials(_derivatives, _falls, names)) if proved else found
+
+
+def _fall(T: Any, k: Any, i: Any) -> Any:
+    """-T (T - 1) times the derivative of log((T / (T-1))^k T^i)."""
+    return k - i * (T - 1)
+
+
+def _derivatives(T: Any, k: Any, i: Any, n: Any) -> dict[str, Any]:
+    return {
+        "derivative": _fall(T, k, i) + k * (T - 1) - k * T + i * (T - 1),
+        "f(n): (n + 1)^2 = n (n + 2) + 1": (n + 1) ** 2 - n * (n + 2) - 1,
+    }
+
+
+def _falls(T: Any, u: Any, n: Any) -> dict[str, Any]:
+    p = n + 2
+    return {
+        "m <= J, k = m, i = 0": _fall(T, n + 1, 0 * T),
+        "m > J, k = J, i = 1, T = J + 1 - u": _fall(n + 2 - u, n + 1, 0 * T + 1),
+        # 1/(2p) - 1/(3p^2) - 1/(p (p+2)), times 6 p^2 (p + 2).
+        "log f(p) <= 1, p >= 2": 3 * p * (p + 2) - 2 * (p + 2) - 6 * p,
+    }
 
 
 def hold_mutants(bound: HoldBound) -> Iterator[Mutant]:

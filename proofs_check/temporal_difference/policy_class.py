@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import sympy as sp
 from flint import fmpq_mat
@@ -21,7 +22,9 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..generic_layer import Point, prove_layers, prove_words, random_matrix
 from ..instances import NAMED, Instance, InstanceSource, prove_instances
 from ..mutants import Mutant
+from ..records import RUNS, Record, run_record
 from ..words import Words, identity, letter, rule
+from . import decoder_facts
 from . import dimension as dimension_proofs
 from .executor import only_step, prove_td_step
 
@@ -87,9 +90,19 @@ def invariant(policies: PolicyClass, decoder: fmpq_mat) -> list[bool]:
     return [RATIONALS.stack([[decoder, task.A * decoder]]).rank() == m for task in policies.tasks]
 
 
+def prove_served(instances: Sequence[Instance]) -> Finding:
+    """As `prove_instances`, with records of each policy of the first classes."""
+    finding = prove_instances(instances)
+    if finding.verdict is not Verdict.PROVED:
+        return finding
+    first = sorted(instances, key=lambda x: x.task.size)[:RUNS]
+    return replace(finding, records=tuple(run for x in first for run in decoder_facts.served(x)))
+
+
 def prove_kept(instances: Sequence[Instance]) -> Finding:
     """As many tokens stay as the sum has dimensions, n m + p (m^2 + m) registers; the outputs' steps span the sum."""
-    found = []
+    found: list[dict[str, Any]] = []
+    records: list[Record] = []
     for instance in sorted(instances, key=lambda x: x.task.size):
         built, policies = instance.construction, instance.task
         assert isinstance(policies, PolicyClass)
@@ -130,14 +143,16 @@ def prove_kept(instances: Sequence[Instance]) -> Finding:
                 failure = {"block": f"policy {p + 1}, v at depth", "failure": "a step is not A^j r"}
                 return Finding(Verdict.REFUTED, {**where, **failure})
         own = [policy_class.sum_dimension(PolicyClass((task,), task.name), depth) for task in policies.tasks]
+        run = run_record(replace(built, reads=None), policies, decoder_facts.spanned(policies, depth))
+        records += [] if run is None or len(records) == RUNS else [run]
         kept = "yes" if all(invariant(policies, decoder)) else "no"
         found.append({**where, "m": m, "k of each": own, "range D invariant under every A": kept})
-    return Finding(Verdict.PROVED, {"instances": found})
+    return Finding(Verdict.PROVED, {"instances": found}, tuple(records))
 
 
 def prove_not_invariant(classes: Sequence[tuple[PolicyClass, int]]) -> Finding:
     """The sum is not invariant under some A_p though L >= n, each K_L(A_p, r_p) is under its own; D serves all same."""
-    found = []
+    found, records = [], []
     for policies, depth in classes:
         context = policy_class.shared_context(policies, depth)
         where = {"class": policies.name, "n": policies.n, "L": depth}
@@ -153,8 +168,10 @@ def prove_not_invariant(classes: Sequence[tuple[PolicyClass, int]]) -> Finding:
         served = prove_instances([Instance(policy_class.construction(policies, depth), policies)])
         if served.verdict is not Verdict.PROVED:
             return served
-        found.append({**where, "m": context.decoder.ncols(), "not invariant under policy": inside.index(False) + 1})
-    return Finding(Verdict.PROVED, {"classes": found})
+        p = inside.index(False)
+        found.append({**where, "m": context.decoder.ncols(), "not invariant under policy": p + 1})
+        records.append(decoder_facts.not_invariant(policies, depth, context.decoder, p, policies.name))
+    return Finding(Verdict.PROVED, {"classes": found}, tuple(records))
 
 
 def class_mutants(classes: Sequence[tuple[PolicyClass, int]]) -> Iterator[Mutant]:
@@ -173,7 +190,7 @@ def class_mutants(classes: Sequence[tuple[PolicyClass, int]]) -> Iterator[Mutant
 
 def prove_too_small(proposals: Sequence[Proposal]) -> Finding:
     """Each decoder misses some policy at the depth and state named, even by its best approximation; so m is needed."""
-    misses = []
+    misses, records = [], []
     for proposal in sorted(proposals, key=lambda x: x.policies.size):
         D, policies, depth = proposal.decoder, proposal.policies, proposal.depth
         where = {
@@ -193,7 +210,8 @@ def prove_too_small(proposals: Sequence[Proposal]) -> Finding:
         if missed is None:
             return Finding(Verdict.REFUTED, {**where, "block": "decoder", "failure": "exact for every policy"})
         misses.append({**where, **missed})
-    return Finding(Verdict.PROVED, {"proposals": misses})
+        records.append(decoder_facts.missed(part, f"{policies.name}, policy {p + 1}"))
+    return Finding(Verdict.PROVED, {"proposals": misses}, tuple(records))
 
 
 def proposal_mutants(proposals: Sequence[Proposal]) -> Iterator[Mutant]:
@@ -219,7 +237,7 @@ def claims(
     inductive = partial(Claim, THEOREM, assurance=Assurance.INDUCTIVE)
     exact = partial(Claim, THEOREM, assurance=Assurance.EXACT, assumptions=ASSUMPTIONS)
     values = partial(
-        exact, statement="one context answers v^p_l at every state, depth l <= L and policy p", prove=prove_instances
+        exact, statement="one context answers v^p_l at every state, depth l <= L and policy p", prove=prove_served
     )
     return [
         inductive(

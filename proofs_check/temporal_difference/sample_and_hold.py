@@ -29,7 +29,9 @@ from ..claim import Assurance, Claim, Finding, Verdict, rational
 from ..generic_layer import Point, prove_layers, random_matrix
 from ..instances import NAMED, InstanceSource, prove_instances
 from ..mutants import Mutant
+from ..records import Record
 from ..words import Words, diagonal, identity, letter, ones_row, rule, zero
+from . import held_facts
 
 N, M, Q, T, L, RAW = sp.symbols("n m q T L N", integer=True, positive=True)
 ROUTES = "routes depend on token kinds and public indices only"
@@ -279,9 +281,20 @@ def _sampled(case: WorstCase) -> Construction:
     return sample_and_hold.construction(1, case.depth, case.depths)
 
 
-def prove_worst_case(cases: Sequence[Any], build: Callable[[Any], Construction] = _sampled) -> Finding:
-    """Upper: |v_l - v_tau| = |sum_{tau<=j<l} A^j r| <= sum g^j <= error, at every depth. Lower: the one-state task."""
-    rows = []
+def prove_worst_case(
+    cases: Sequence[Any],
+    build: Callable[[Any], Construction] = _sampled,
+    weights: Callable[[Any], held_facts.Weights] = lambda _: held_facts.sampled,
+) -> Finding:
+    """Upper: |v_l - v_tau| = |sum_{tau<=j<l} A^j r| <= sum g^j <= error, at every depth. Lower: the one-state task.
+
+    Args:
+        cases: samplings with their errors.
+        build: the program of a case, for one state.
+        weights: what it holds, for the records.
+    """
+    rows: list[dict[str, Any]] = []
+    records: list[Record] = []
     for case in cases:
         g = case.discount
         where = {"g": str(g), "depths": list(case.depths), "L": case.depth}
@@ -296,7 +309,8 @@ def prove_worst_case(cases: Sequence[Any], build: Callable[[Any], Construction] 
             evidence = {"block": "lower", "found": rational(found), "expected": rational(case.error)}
             return Finding(Verdict.REFUTED, {**where, **evidence, "counterexample": one_state(g).describe()})
         rows.append({**where, "error": rational(case.error), "decimal": float(case.error)})
-    return Finding(Verdict.PROVED, {"cases": rows})
+        records += held_facts.worst_case(build(case), one_state(g), weights(case), case.error)
+    return Finding(Verdict.PROVED, {"cases": rows}, tuple(records))
 
 
 def worst_case_mutants(cases: Sequence[WorstCase]) -> Iterator[Mutant]:
@@ -324,7 +338,7 @@ def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[C
         statement="from the raw log, the answer at depth l is v at the last sampled depth, and 0 before the first",
         assurance=Assurance.EXACT,
         assumptions=ASSUMPTIONS,
-        prove=prove_instances,
+        prove=partial(prove_instances, stated=lambda _: held_facts.held(held_facts.sampled)),
     )
     return [
         inductive(

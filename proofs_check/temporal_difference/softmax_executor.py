@@ -18,14 +18,12 @@ from typing import Any
 import sympy as sp
 from flint import fmpq_mat
 
-from constructions.construction import Construction
 from constructions.errors import Unsupported
 from constructions.exact import RATIONALS, Balls
 from constructions.layers import Repeat
 from constructions.logarithms import FractionField, Logarithms, LogNumber, UnfactoredField
 from constructions.normalised_attention import Move, NormalisedHead, Part, SoftmaxAttention
 from constructions.program import Program
-from constructions.task import AnyTask
 from constructions.temporal_difference import softmax_executor
 from constructions.temporal_difference.softmax_executor import ASSUMPTIONS, THEOREM, softmax_program
 from constructions.tokens import Tokens
@@ -33,10 +31,11 @@ from constructions.tokens import Tokens
 from ..claim import Assurance, Claim, Finding, Verdict, rational, table
 from ..enclosures import BITS, RADIUS_BITS, prove_enclosures
 from ..generic_layer import first_difference, prove_words, random_matrix
-from ..instances import NAMED, InstanceSource, prove_instances
+from ..instances import NAMED, InstanceSource
 from ..mutants import Mutant, program_mutants
 from ..words import FreeAlgebra, Rule, Words, evaluate, identity, letter, normal_form, ones_row, rule, zero
 from .executor import KRYLOV, prove_td_step
+from .softmax_facts import prove_steps
 
 N, K, Q, L = sp.symbols("n k q L", integer=True, positive=True)
 TOTAL = sp.Symbol("K", positive=True)
@@ -327,16 +326,6 @@ def size_mutants(subject: Sequence[Sized]) -> Iterator[Mutant]:
                 yield replace(mutant, subject=[replace(one, program=mutant.subject)])
 
 
-def with_logarithms(construction: Construction, task: AnyTask) -> fmpq_mat:
-    """Run in Q with logarithms that are not factored; the answer must come out rational.
-
-    Raises:
-        Unsupported: it does not.
-    """
-    arithmetic = Logarithms(UnfactoredField())
-    return arithmetic.rationals(construction.outputs(task, arithmetic))
-
-
 def claims(instances: InstanceSource, enclosed: InstanceSource, enclosed_large: InstanceSource) -> list[Claim]:
     """The claims of td.softmax-executor; the instances (compiled contexts on tasks) come from the caller."""
     inductive = partial(
@@ -388,7 +377,7 @@ def claims(instances: InstanceSource, enclosed: InstanceSource, enclosed_large: 
             Assurance.EXACT,
             ASSUMPTIONS,
             instances,
-            partial(prove_instances, run=with_logarithms),
+            prove_steps,
         ),
         enclosure(name="enclosure", build=enclosed),
         enclosure(name="enclosure-large", build=enclosed_large, quick=False),

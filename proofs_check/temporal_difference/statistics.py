@@ -16,6 +16,7 @@ from constructions.temporal_difference.statistics import ASSUMPTIONS, THEOREM, s
 from constructions.tokens import Tokens
 
 from ..claim import Assurance, Claim, Finding, Verdict
+from ..facts import Facts, of_blocks, task
 from ..generic_layer import Point, prove_layers, random_matrix
 from ..instances import NAMED, InstanceSource, prove_instances
 from ..words import diagonal, identity, letter, ones_row
@@ -115,6 +116,19 @@ def _with_ones(layers: Sequence[Any], program: Program, before: dict, after: dic
     return prove_layers(layers, program.layout, Tokens(kinds, before), after, [], sample)
 
 
+def stated(a: Any, before: Tokens, after: Tokens, _: Any) -> Facts:
+    """Row i of A and r_i as counted, beside the counts and 1 / N_i, which is 0 for a state that was not visited."""
+    f = Facts(a, counted=True)
+    X, Y, R = of_blocks(f, before, ("raw.x", "raw.y", "raw.r")).values()
+    A, r = (f.named(name, value) for name, value in zip("Ar", task(before, a), strict=True))
+    visits, inverse = (X @ f.fill(1, X.shape[1], 1)).T, f.value("1/N", after.read("state", "c", 1, a))
+    f.equal("recip_0: c", inverse * inverse * visits, inverse)
+    f.equal("recip_0: visits", visits * visits * inverse, visits)
+    made = {"state.z": Y @ X.T, "state.q": R @ X.T, "state.c": inverse, "state.y": A.T, "state.r": r.T}
+    f.after = of_blocks(f, before, ("state.x", "state.one", "state.gam")) | made
+    return f
+
+
 def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[Claim]:
     """The claims of td.statistics; the instances (stage 1 on tasks) come from the caller."""
     whole = partial(
@@ -123,7 +137,7 @@ def claims(instances: InstanceSource, quick_instances: InstanceSource) -> list[C
         statement="stage 1 equals direct counting, entry by entry",
         assurance=Assurance.EXACT,
         assumptions=ASSUMPTIONS,
-        prove=prove_instances,
+        prove=partial(prove_instances, stated=lambda _: stated),
     )
     return [
         Claim(
