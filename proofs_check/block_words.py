@@ -17,7 +17,7 @@ from constructions.errors import Unsupported
 from .claim import Finding, Verdict, rational, table
 from .generic_layer import Point, first_difference, prove_words, random_matrix
 from .records import word_blocks
-from .words import Rule, Words, evaluate, normal_form, spell, zero
+from .words import Letter, Rule, Words, evaluate, normal_form, spell, zero
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ Sample = Callable[[random.Random], Point]
 Identities = Mapping[str, tuple[Grid, Grid]]
 
 
-def free_point(sizes: Mapping[Any, int], identities: Identities) -> Sample:
-    """Small random rationals for every letter: for identities without hypotheses."""
+def letters_of(identities: Identities) -> list[Letter]:
+    """Every letter of both sides, in a fixed order."""
     found = {
         letter
         for pair in identities.values()
@@ -112,7 +112,12 @@ def free_point(sizes: Mapping[Any, int], identities: Identities) -> Sample:
         for word in block.terms
         for letter, _ in word
     }
-    letters = sorted(found, key=lambda x: (x.name, str(x.rows)))
+    return sorted(found, key=lambda x: (x.name, str(x.rows)))
+
+
+def free_point(sizes: Mapping[Any, int], identities: Identities) -> Sample:
+    """Small random rationals for every letter: for identities without hypotheses."""
+    letters = letters_of(identities)
 
     def sample(rng: random.Random) -> Point:
         def size(x: Any) -> int:

@@ -28,7 +28,7 @@ from fractions import Fraction
 from typing import Any
 
 from constructions.construction import Construction
-from proofs_check.claim import Assurance, Claim, Verdict
+from proofs_check.claim import Assurance, Certificate, Claim, Verdict
 from proofs_check.instances import Instance
 from proofs_check.mutants import Mutant
 from proofs_check.mutation import mutants_of, sampled
@@ -62,6 +62,9 @@ class Try:
 
 Change = tuple[str, str]
 """Kind and text."""
+
+RAISE = 2**64
+"""By how much a reference is wrong: more than any bound of a claim that is no equality."""
 
 Reference = Callable[[Any, Any], Any]
 """As in `Construction`: (task, arithmetic) -> the answer."""
@@ -122,6 +125,8 @@ def judge_references(claim: Claim, records: Sequence[Any]) -> Iterator[Judged]:
     subject = claim.build()
     if isinstance(subject, list) and subject and isinstance(subject[0], Instance):
         smallest = min(subject, key=lambda one: one.task.size)
+        own = smallest.construction.outputs
+        recorded = len(_with_reference(claim, smallest, smallest.construction.reference).records)
         for text, other in _other_references(smallest.construction):
             asked: list[Any] = []
 
@@ -129,10 +134,15 @@ def judge_references(claim: Claim, records: Sequence[Any]) -> Iterator[Judged]:
                 asked.append(task)
                 return other(task, arithmetic)
 
-            construction = replace(smallest.construction, reference=reference)
-            verdict = claim.certify([replace(smallest, construction=construction)]).verdict
-            if asked:  # else the claim compares with something of its own
-                yield judged(f"reference with {text}", verdict is Verdict.REFUTED)
+            found = _with_reference(claim, smallest, reference)
+            accepted = found.verdict is Verdict.PROVED
+            if not asked or (accepted and len(found.records) < recorded):
+                continue  # the claim compares with something of its own, or only chooses by it what it records
+            if accepted and _with_reference(claim, smallest, own).verdict is Verdict.REFUTED:
+                reason = f"{claim.name} says that program and reference differ"
+                yield Judged(claim.theorem, "reference", f"{claim.name}: reference with {text}", "equivalent", reason)
+            else:
+                yield judged(f"reference with {text}", found.verdict is Verdict.REFUTED)
     for i, record in enumerate(records):
         for k, identity in enumerate(record.get("identities", [])):
             if not identity["right"]:
@@ -144,6 +154,11 @@ def judge_references(claim: Claim, records: Sequence[Any]) -> Iterator[Judged]:
             yield judged(text, not _holds({**record, "identities": identities}))
 
 
+def _with_reference(claim: Claim, instance: Instance, reference: Reference) -> Certificate:
+    """What the claim says of one instance with another algorithm to equal."""
+    return claim.certify([replace(instance, construction=replace(instance.construction, reference=reference))])
+
+
 def _other_references(construction: Construction) -> Iterator[tuple[str, Reference]]:
     """Other algorithms to equal: wrong in one entry, or late by one step."""
 
@@ -153,7 +168,7 @@ def _other_references(construction: Construction) -> Iterator[tuple[str, Referen
             if right is None:
                 return arithmetic.matrix([[1]])
             rows, columns = arithmetic.shape(right)
-            one = [[int((i, j) == (row, columns - 1)) for j in range(columns)] for i in range(rows)]
+            one = [[RAISE * ((i, j) == (row, columns - 1)) for j in range(columns)] for i in range(rows)]
             return arithmetic.add(right, arithmetic.matrix(one))
 
         return reference

@@ -11,7 +11,7 @@ from constructions.errors import Unsupported
 from constructions.normalised_attention import Part
 from constructions.online_learning.maximum import levels, width_after
 
-from ..words import Rule, Words, identity, is_ones, letter, ones_row, rule, zero
+from ..words import Rule, Words, identity, is_ones, letter, normal_form, ones_row, rule, zero
 from .chambers import BOUND, DISCOUNT, GATE
 from .round_words import ONE, RoundWords, ones
 
@@ -107,7 +107,9 @@ class QWords(RoundWords):
         c, g = letter("e", S, 1), letter("a", self.actions, 1)
         wanted = c @ ones(self.actions).T + ones(S) @ g.T + self.times(ones(S) @ ones(self.actions).T, -2)
         x = self.normal(a - gated)
-        if self.normal(gated - self.times(wanted, GATE)).terms or not all(self._constant(word) for word in x.terms):
+        # a is one-hot: its entries add up to one.
+        other = normal_form(gated - self.times(wanted, GATE), [*self.rules, *rule(ones(self.actions).T @ g, ONE)])
+        if other.terms or not all(self._constant(word) for word in x.terms):
             raise Unsupported(f"{self.name}: no lemma for relu({a})")
         start, stop = len(next(iter(ones(S).terms))), len(next(iter(ones(self.actions).terms)))
         inside = Words(1, 1, {word[start : len(word) - stop]: k for word, k in x.terms.items()})

@@ -160,7 +160,7 @@ def prove_within(instances: Sequence[Instance]) -> Finding:
                 clean = block.startswith("clean")
                 inside = gap.contains(0) if clean else (gap >= -_NOTHING and gap <= limit)
                 if not inside:
-                    outside = (not x.contains(0)) if clean else bool(gap < 0 or gap > limit)
+                    outside = clean or bool(gap < 0 or gap > limit)
                     place = {"block": block, "row": row, "round": k % width // task.actions}
                     evidence = {**where, **place, "found": str(gap), "expected": f"from 0 to {limit}"}
                     return Finding(

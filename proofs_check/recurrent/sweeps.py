@@ -122,7 +122,6 @@ def bias() -> Sweep:
 
     rules = (
         *rule(gate @ ki, ki @ alpha),
-        *rule(gate @ k, k @ alpha),
         *rule(k.T @ ki, zero(1, 1)),
         *rule(b @ k.T @ k, identity(1)),
         *rule(k.T @ k @ b, identity(1)),

@@ -18,7 +18,7 @@ from constructions.recurrent.delta_rule import LAYER, Token, affine_map, chunk_o
 from constructions.recurrent.streams import Stream
 from constructions.symbols import Polynomials
 
-from ..block_words import Grid, Sample, free_point, grid, prove_blocks, word_changes
+from ..block_words import Grid, Sample, free_point, grid, letters_of, prove_blocks, word_changes
 from ..claim import Finding, Verdict, rational
 from ..generic_layer import Point
 from ..mutants import Mutant
@@ -78,11 +78,11 @@ def determinant() -> list[Equation]:
 
 
 def prove_equations(equations: Sequence[Equation]) -> Finding:
-    """Every equation, by words; `beta` is 1/b."""
+    """Every equation, by words; `beta` is 1/b, where it occurs."""
     identities = {x.name: (x.built, x.expected) for x in equations}
-    return prove_blocks(
-        identities, rule(letter("b", 1, 1) @ letter("beta", 1, 1), identity(1)), _reciprocal(identities)
-    )
+    inverse = rule(letter("b", 1, 1) @ letter("beta", 1, 1), identity(1))
+    told = any(x.name == "beta" for x in letters_of(identities))
+    return prove_blocks(identities, inverse if told else [], _reciprocal(identities))
 
 
 def _reciprocal(identities: dict[str, tuple[Grid, Grid]]) -> Sample:

@@ -51,6 +51,7 @@ class Kept:
         rules: hypotheses on these letters.
         sample: (rng, n, k) -> values in Q of the letters in `fields`, `H` and `rules`.
         sizes: values of size symbols other than n, k, q, given k.
+        facts: more that is true of the public matrices, which the layers as built do not need.
     """
 
     fields: Mapping[str, Words]
@@ -58,6 +59,7 @@ class Kept:
     rules: Sequence[Rule]
     sample: Callable[[random.Random, int, int], dict[str, fmpq_mat]]
     sizes: Callable[[int], dict[Any, int]] = lambda k: {}
+    facts: Sequence[Rule] = ()
 
     def point(self, rng: random.Random) -> Point:
         n, k, q = rng.choice([(3, 2, 2), (4, 3, 3), (3, 3, 1)])
@@ -95,7 +97,11 @@ def prove_values(program: Program, kept: Kept) -> Finding:
     def step(query: Words, after: Words, rules: Sequence[Rule]) -> Finding:
         before = {**fixed, ("source", "r"): s.T, ("query", "r"): query.T}
         expected = {**fixed, ("source", "r"): (kept.H @ s).T, ("query", "r"): after.T}
-        return prove_layers([layer], program.layout, Tokens(tokens, before), expected, rules, kept.point)
+        bank = Tokens(tokens, before)
+        found = prove_layers([layer], program.layout, bank, expected, rules, kept.point)
+        if found.verdict is Verdict.UNDECIDED and kept.facts:
+            found = prove_layers([layer], program.layout, bank, expected, [*rules, *kept.facts], kept.point)
+        return found
 
     return Finding.all_of(
         {
@@ -114,8 +120,9 @@ def _kept() -> Kept:
         return {"a": random_matrix(rng, k, 1), "u": u, "shift": shift_matrix(k), "last": u * u.transpose()}
 
     end = letter("last", K, K)
-    rules = rule(end @ ones_row(K).T, u) + rule(end.T @ ones_row(K).T, u)
-    return Kept({"q": a.T, "one": ones_row(K)}, shift + a @ u.T, rules, sample)
+    symmetric = rule(end.T @ ones_row(K).T, u)
+    fields = {"q": a.T, "one": ones_row(K)}
+    return Kept(fields, shift + a @ u.T, rule(end @ ones_row(K).T, u), sample, facts=symmetric)
 
 
 def prove_identities() -> Finding:
