@@ -19,8 +19,18 @@ def claims_of(theorem):
     return [c for c in CATALOGUE[theorem].claims(Options(quick=True)) if c.quick]
 
 
-def outcomes(claims, count=None):
-    return {j.text: j.outcome for j in judge_theorem(claims, count, seed=0)}
+class AllBut:
+    """As if every change but the one with this text were judged already."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __contains__(self, change):
+        return change[1] != self.text
+
+
+def outcomes(claims, count=None, known=()):
+    return {j.text: j.outcome for j in judge_theorem(claims, count, 0, known)}
 
 
 def accepting(claim):
@@ -37,11 +47,16 @@ def test_one_refutation_is_enough_and_a_doubt_is_kept():
     claims = {c.name: c for c in claims_of("td.statistics")}
     counts, instances = claims["counts"], claims["instances"]
     text = "count: +(y, x, x; z) negated"
-    assert outcomes([counts, accepting(instances)])[text] == "refuted"
-    assert outcomes([accepting(counts), instances])[text] == "refuted"
-    assert outcomes([accepting(counts), accepting(instances)])[text] == "equivalent"
+
+    def outcome(*claims):
+        (found,) = outcomes(claims, known=AllBut(text)).values()
+        return found
+
+    assert outcome(counts, accepting(instances)) == "refuted"
+    assert outcome(accepting(counts), instances) == "refuted"
+    assert outcome(accepting(counts), accepting(instances)) == "equivalent"
     doubting = replace(counts, prove=lambda subject: Finding(Verdict.UNDECIDED, {"missing": "a method"}))
-    assert outcomes([doubting, accepting(instances)])[text] == "undecided"
+    assert outcome(doubting, accepting(instances)) == "undecided"
 
 
 def test_a_proof_that_runs_nothing_does_not_settle_a_theorem_that_is_run():
