@@ -1,13 +1,15 @@
 """The fused evaluation with what a loop repeats taken out of it.
 
 Where no layer of a `Repeat` writes the keys or queries of its heads, their scores K'Q are the same in every turn: they
-are computed once, heads with equal value, output and route summed, and a turn is one product V (K'Q) for each. The
-executor is such a loop: only the last row moves. Other layers, and loops that are not so, run as they are.
+are computed once, heads with equal value, output and route summed, those with equal value side by side, and a turn is
+one product V (K'Q) for each value. The executor is such a loop: only the last row moves. Other layers, and loops that
+are not so, run as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from .arithmetic import Arithmetic, Array
 from .layers import LinearAttention, Repeat
@@ -15,7 +17,7 @@ from .program import Program
 from .tokens import Tokens
 
 Scores = dict[tuple[str, str, str, str], Array]
-"""(source kind, value, target kind, out) -> summed scores, shape (sources, targets)."""
+"""(source kind, value, target kind, out) -> summed scores Q'K, shape (targets, sources)."""
 
 
 def hoistable(layer: object) -> bool:
@@ -43,18 +45,44 @@ def hoisted_steps(program: Program, tokens: Tokens, arithmetic: Arithmetic) -> I
 
 
 def _turns(loop: Repeat, tokens: Tokens, arithmetic: Arithmetic) -> Iterator[tuple[str, Tokens]]:
-    scores = [_scores(layer, tokens, arithmetic) for layer in loop.layers]
+    groups = [_groups(_scores(layer, tokens, arithmetic), arithmetic) for layer in loop.layers]
     for turn in range(1, loop.times + 1):
-        for layer, summed in zip(loop.layers, scores, strict=True):
+        for layer, grouped in zip(loop.layers, groups, strict=True):
             blocks: dict[tuple[str, str], Array] = {}
-            for (source, value, target, out), matrix in summed.items():
-                values = tokens.blocks.get((source, value))
-                if values is not None:
-                    old = blocks.get((target, out), tokens.blocks.get((target, out)))
-                    delta = arithmetic.matmul(values, matrix)
-                    blocks[target, out] = delta if old is None else arithmetic.add(old, delta)
+            for group in grouped:
+                values = tokens.blocks.get(group.read)
+                if values is None:
+                    continue
+                moved, start = arithmetic.matmul(values, group.scores), 0
+                for place, width in group.written:
+                    delta = arithmetic.columns(moved, start, start + width)
+                    old = blocks.get(place, tokens.blocks.get(place))
+                    blocks[place] = delta if old is None else arithmetic.add(old, delta)
+                    start += width
             tokens = tokens.replacing(blocks)
             yield f"{layer.label} {turn}", tokens
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one product moves: field `read` = (kind, value) times scores, whose columns go to `written`, in order."""
+
+    read: tuple[str, str]
+    written: tuple[tuple[tuple[str, str], int], ...]
+    scores: Array
+
+
+def _groups(scores: Scores, arithmetic: Arithmetic) -> list[Group]:
+    """One group for each field that is read: few products, each large enough for the fast ones of a library."""
+    out = []
+    for read in dict.fromkeys(place[:2] for place in scores):
+        parts = {place[2:]: matrix for place, matrix in scores.items() if place[:2] == read}
+        written = tuple((place, arithmetic.shape(matrix)[0]) for place, matrix in parts.items())
+        matrices = list(parts.values())
+        stacked = arithmetic.stack([[matrix] for matrix in matrices]) if len(matrices) > 1 else matrices[0]
+        # Transposed last, so that a column of scores, which a turn multiplies by the values, is in one piece in memory.
+        out.append(Group(read, written, arithmetic.transpose(stacked)))
+    return out
 
 
 def _scores(layer: LinearAttention, tokens: Tokens, arithmetic: Arithmetic) -> Scores:
@@ -68,8 +96,7 @@ def _scores(layer: LinearAttention, tokens: Tokens, arithmetic: Arithmetic) -> S
             if head.weight is not None:
                 heights = arithmetic.shape(query)[0], arithmetic.shape(key)[0]
                 key = arithmetic.matmul(head.weight.array(*heights, arithmetic), key)
-            # (Q'K)', so that a column of scores, which a turn multiplies by the values, lies in one piece in memory.
-            scores = arithmetic.transpose(arithmetic.matmul(arithmetic.transpose(query), key))
+            scores = arithmetic.matmul(arithmetic.transpose(query), key)
             scores = arithmetic.negate(scores) if head.sign < 0 else scores
             place = route.source.kind, head.value, route.target.kind, head.out
             summed[place] = arithmetic.add(summed[place], scores) if place in summed else scores
