@@ -241,7 +241,8 @@ class RoundedArithmetic(ObjectArithmetic):
         one = np.broadcast_to(self.exactly([1], self.roles.output).reshape((1,) * a.ndim), a.shape)
         if primitive == "recip_0":
             out = self.quotient(one, np.where(small, one, a), losses)
-            return np.where(small, a * 0, out)
+            with np.errstate(invalid="ignore"):
+                return np.where(small, a * 0, out)
         if primitive == "rsqrt_0":
             # Two correctly rounded operations, as in torch: a root, then a quotient.
             safe = np.where(small, one, a)

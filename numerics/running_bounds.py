@@ -171,7 +171,8 @@ class RunningBounds:
     def _inverse(self, a: Bounded, name: str, slope: Callable[[Any, Any], Any]) -> Bounded:
         value, local, count = self.backend.primitive(a.value, name)
         x = abs(self.backend.real(a.value))
-        low = x - a.error
+        with np.errstate(invalid="ignore"):
+            low = x - a.error
         safe = self.backend.where(low > 0, low, 1.0)
         error = a.error / slope(self.backend.where(low > 0, x, 1.0), safe) + local
         error = self.backend.where(low > 0, error, np.inf)
