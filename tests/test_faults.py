@@ -6,12 +6,13 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from constructions.errors import BadInput
-from verify import running, storage
+from verify import processes, running, storage
 from verify.command_line import main
 from verify.processes import Chosen
 from verify.row import Options
@@ -65,6 +66,42 @@ def test_twenty_kills_lose_nothing(tmp_path):
     run(struck, resume)
     assert without_seconds(whole_files(struck)) == without_seconds(whole_files(calm))
     assert not list(struck.rglob(".*.json.*"))
+
+
+def working(path):
+    processes._start(CHOSEN)
+    path.write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+def commanding(path):
+    worker = FORK.Process(target=working, args=(path,))
+    worker.start()
+    worker.join()
+
+
+def ended(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
+def test_a_worker_ends_with_the_command_that_started_it(tmp_path):
+    path = tmp_path / "pid"
+    command = FORK.Process(target=commanding, args=(path,))
+    command.start()
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not (path.exists() and path.read_text()):
+        time.sleep(0.05)
+    worker = int(path.read_text())
+    assert not ended(worker)
+    os.kill(command.pid, signal.SIGKILL)
+    command.join()
+    while time.monotonic() < until and not ended(worker):
+        time.sleep(0.05)
+    assert ended(worker)
 
 
 def begun(folder, **changes):
